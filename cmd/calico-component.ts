@@ -1,4 +1,4 @@
-/** `calico component cni install`: the installer under the name that Calico's manifests call (C§9.1). */
+/** Runs `calico component cni install`, the installer under the name that Calico's manifests call (C§9.1). */
 
 import { CALICO_NAMES, CONTAINER_PATHS, readInstallSettings } from "../installer/settings.ts";
 import { runInstaller } from "../installer/watch.ts";
@@ -25,7 +25,7 @@ export async function calicoComponent(argv: readonly string[], env: Environment)
   }
 }
 
-/** TORTIE_INSTALL_ROOT stands before the container's fixed paths, so that an installation can be tried without a container. */
+/** Puts TORTIE_INSTALL_ROOT before the container's fixed paths, so that an installation can be tried without a container. */
 function pathsOf({ TORTIE_INSTALL_ROOT: root = "" }: Environment) {
   const below = (path: string) => `${root}${path}`;
   const { binDirs, netDir, pluginSource, serviceAccount, source } = CONTAINER_PATHS;

@@ -1,4 +1,4 @@
-/** What a plugin does for safety before it begins: gives up what it has no use for, and warns of files that others may change. */
+/** Makes a plugin safer before it begins: gives up what it has no use for, and warns of files that others may change. */
 import type { CniRequest } from "../lib/cni/protocol.ts";
 import type { NetworkConfig } from "../lib/config/decode.ts";
 import { messageOf } from "../lib/errors/errors.ts";
@@ -6,11 +6,11 @@ import type { Logger } from "../lib/log/logger.ts";
 import { directoryOf } from "../lib/system/files.ts";
 import { dropPrivileges, exposureOf, preventCoreDumps } from "../lib/system/privileges.ts";
 
-/** Where runtimes look for network configurations. */
+/** Holds the network configurations of runtimes. */
 const CONFIGURATIONS = "/etc/cni/net.d";
 
 /**
- * Must come before the program starts a thread (lib/system/privileges.ts). A kernel or a sandbox that refuses fails nothing.
+ * Gives up privileges before the program starts a thread (lib/system/privileges.ts). A kernel or a sandbox that refuses fails nothing.
  * @param executesOthers another plugin's program inherits the remaining privileges and may need more
  */
 export function takeLeastPrivilege(config: Pick<NetworkConfig, "dropPrivileges">, executesOthers: boolean, log: Logger): void {
@@ -22,7 +22,7 @@ export function takeLeastPrivilege(config: Pick<NetworkConfig, "dropPrivileges">
   }
 }
 
-/** Once for each container, in the log. */
+/** Warns once for each container, in the log. */
 export function warnOfExposedFiles({ command }: CniRequest, config: NetworkConfig, log: Logger): void {
   if (command !== "ADD") return;
   const trusted = [

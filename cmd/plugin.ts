@@ -1,6 +1,6 @@
 /**
- * What both CNI plugins do first (C§0.1, I§1.1, I§1.2): a few flags in Go's style, with positional arguments ignored; VERSION, and a person's call
- * without any, which need nothing of the plugin. Any other call loads what serves it.
+ * Does what both CNI plugins do first (C§0.1, I§1.1, I§1.2): reads a few flags in Go's style, ignoring positional arguments, and answers
+ * VERSION and a person's call without any, which need nothing of the plugin. Any other call loads what serves it.
  */
 
 import type { Environment } from "../lib/cni/protocol.ts";
@@ -34,19 +34,19 @@ function printVersions(): number {
   }
 }
 
-/** What a person sees who runs a plugin by hand, without CNI_COMMAND (I§1.1). */
+/** Says what a person sees who runs a plugin by hand, without CNI_COMMAND (I§1.1). */
 function about(name: string): string {
   return `${name} ${VERSION}: a CNI plugin, to be called by a container runtime\nCNI protocol versions supported: ${CNI_VERSIONS.join(", ")}\n`;
 }
 
-/** The command line of a CNI plugin (C§0.1, I§1.1): a few flags in Go's style, positional arguments ignored. */
+/** Describes the command line of a CNI plugin (C§0.1, I§1.1): a few flags in Go's style, positional arguments ignored. */
 
 type FlagRun =
   | { readonly kind: "plugin" }
   | { readonly kind: "flag"; readonly flag: string }
   | { readonly kind: "stop"; readonly exit: number; readonly stderr: string };
 
-/** Name and one line of help of each boolean flag. */
+/** Holds name and one line of help of each boolean flag. */
 type Flags = Readonly<Record<string, string>>;
 
 /**
@@ -77,7 +77,7 @@ export function readFlags(program: string, argv: readonly string[], flags: Flags
   return found === undefined ? { kind: "plugin" } : { kind: "flag", flag: found };
 }
 
-/** The spellings that Go's strconv.ParseBool takes. */
+/** Takes the spellings that Go's strconv.ParseBool takes. */
 function parseGoBool(text: string): boolean | undefined {
   if (["1", "t", "T", "TRUE", "true", "True"].includes(text)) return true;
   if (["0", "f", "F", "FALSE", "false", "False"].includes(text)) return false;

@@ -1,4 +1,4 @@
-/** `-t`: can the datastore of this configuration be reached, and is it ready? (C§0.3) It needs no CNI variable and no node file. */
+/** Answers `-t`: can the datastore of this configuration be reached, and is it ready? (C§0.3) It needs no CNI variable and no node file. */
 
 import { renderError } from "../lib/cni/error-output.ts";
 import type { Environment } from "../lib/cni/protocol.ts";
@@ -13,7 +13,7 @@ import { isJsonObject, type JsonObject } from "../lib/json/value.ts";
 import { inTime } from "../lib/system/waiting.ts";
 import { assertClusterReady } from "../main-plugin/gates.ts";
 
-/** For each question to the datastore (C§0.3). */
+/** Limits each question to the datastore (C§0.3). */
 const TIME_LIMIT_MS = 2000;
 
 /** @returns the error to print, `undefined` on success */
@@ -57,7 +57,7 @@ async function askDatastore(datastore: Datastore, config: NetworkConfig): Promis
   await answered("the version of the API server", datastore, core.serverVersion(TIME_LIMIT_MS));
 }
 
-/** The client's own limits are those of an ADD, which can wait. */
+/** Limits the wait for an answer: the client's own limits are those of an ADD, which can wait. */
 function answered<T>(what: string, datastore: Datastore, answer: Promise<T>): Promise<T> {
   const late = new Error(`error getting ${what}: no answer from ${datastore.description} within ${TIME_LIMIT_MS} ms`);
   return inTime(TIME_LIMIT_MS, late, answer);

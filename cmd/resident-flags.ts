@@ -1,4 +1,4 @@
-/** The command line of a program that lives on, from its table of options, and what such a program does before it begins. */
+/** Reads the command line of a program that lives on, by its table of options, and does what such a program does before it begins. */
 
 import yargs from "yargs";
 import type { Environment } from "../lib/cni/protocol.ts";
@@ -8,7 +8,7 @@ import { refuseRuntimeVariables } from "../lib/system/privileges.ts";
 import { VERSION } from "./output.ts";
 import { optionWithoutValue, unknownArguments, unknownText } from "./unknown-options.ts";
 
-/** What the command line said: text to print and end with, or the flags that it named. */
+/** Says what the command line said: text to print and end with, or the flags that it named. */
 interface CommandLine {
   readonly output: string;
   readonly given: Readonly<Record<string, unknown>>;
@@ -97,7 +97,7 @@ function explained(message: string, argv: readonly string[], options: readonly s
   return option === undefined ? message : `the value of --${option} is missing`;
 }
 
-/** Values stay texts: the schema judges them, and the same way as variables. */
+/** Leaves values texts: the schema judges them, in the same way as variables. */
 function flagOf(name: string, entry: OptionEntry) {
   const shown = entry.default === undefined ? "" : ` (default ${JSON.stringify(entry.default)})`;
   const choices = "choices" in entry && entry.choices !== undefined ? `: ${entry.choices.join(", ")}` : "";

@@ -1,5 +1,5 @@
 /**
- * The frame of a call that a plugin serves (C§0.1, I§1.2): environment and standard input in, one JSON document or nothing on standard
+ * Frames a call that a plugin serves (C§0.1, I§1.2): environment and standard input in, one JSON document or nothing on standard
  * output, exit status 0 or 1. Nothing else may write to standard output (design, invariant 1).
  */
 
@@ -43,7 +43,7 @@ async function exitStatusOf(plugin: Plugin, env: Environment, readStdin = readSt
   }
 }
 
-/** The error goes to standard error where standard output cannot be written: closed, or a pipe without a reader. */
+/** Writes the error to standard error where standard output cannot be written: closed, or a pipe without a reader. */
 function fail(error: string): void {
   try {
     print(error);
@@ -52,7 +52,7 @@ function fail(error: string): void {
   }
 }
 
-/** One line in the log says how it ended, whatever happened. */
+/** Says in one line of the log how it ended, whatever happened. */
 async function serveLogged(plugin: Plugin, request: CniRequest, secrets: Secrets): Promise<string | undefined> {
   const config = decodeNetworkConfig(request.netconf);
   // Delegates receive this token and may print it. The API client registers the secrets that it reads by itself.
@@ -74,11 +74,11 @@ async function serveLogged(plugin: Plugin, request: CniRequest, secrets: Secrets
   }
 }
 
-/** Exit status of a process that SIGTERM ended, as shells give it. */
+/** Is the exit status of a process that SIGTERM ended, as shells give it. */
 const TERMINATED = 143;
 
 /**
- * What SIGTERM does: an ADD hears of it and takes back what it has made; any other operation ends at once, and is repeated by the runtime.
+ * Handles SIGTERM: an ADD hears of it and takes back what it has made; any other operation ends at once, and is repeated by the runtime.
  * Either way the log is written before. A second SIGTERM ends an ADD as well.
  */
 function untilTerminated({ command }: CniRequest, log: Logger): AbortSignal {

@@ -1,4 +1,4 @@
-/** One call of the main plugin, served in this process: as where there was never an agent, or beside one (A§11.6). */
+/** Serves one call of the main plugin in this process, where there was never an agent or beside one (A§11.6). */
 
 import type { Environment } from "../lib/cni/protocol.ts";
 import { type NetworkCall, resolveNetworkCall } from "../main-plugin/call.ts";

@@ -1,4 +1,4 @@
-/** The cluster's controller, `tortie-controller`: flags, variables and file become options; then it runs until a signal ends it. */
+/** Runs the cluster's controller, `tortie-controller`: flags, variables and file become options; then it runs until a signal ends it. */
 
 import { runController } from "../controller/compose.ts";
 import { CONTROLLER } from "../controller/options.ts";

@@ -1,4 +1,4 @@
-/** The main plugin where it serves its call itself: flags, then the verb that CNI_COMMAND names (C§0.1). */
+/** Runs the main plugin where it serves its call itself: flags, then the verb that CNI_COMMAND names (C§0.1). */
 
 import type { Environment } from "../lib/cni/protocol.ts";
 import type { Way } from "../main-plugin/to-agent/fork.ts";

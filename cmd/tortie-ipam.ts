@@ -1,4 +1,4 @@
-/** The IPAM plugin, `tortie-ipam` or `calico-ipam`, called by a main plugin that is not in the same process (I§1). */
+/** Runs the IPAM plugin, `tortie-ipam` or `calico-ipam`, called by a main plugin that is not in the same process (I§1). */
 
 import { resolveIpamCall } from "../ipam-plugin/call.ts";
 import { createIpamNode } from "../ipam-plugin/node.ts";

@@ -1,4 +1,4 @@
-/** The node agent, `tortie-node`: flags, variables and file become options (A§1.1); then it runs until a signal ends it. */
+/** Runs the node agent, `tortie-node`: flags, variables and file become options (A§1.1); then it runs until a signal ends it. */
 
 import { runAgent } from "../agent/agent.ts";
 import { AGENT, resolveOptions } from "../agent/start/options.ts";

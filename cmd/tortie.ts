@@ -1,5 +1,5 @@
 /**
- * The main plugin, `tortie` or `calico`: hands its call to the agent, or serves it (A§3.10). What the way to the agent does not need is
+ * Runs the main plugin, `tortie` or `calico`: hands its call to the agent, or serves it (A§3.10). What the way to the agent does not need is
  * loaded when it is known that the plugin serves the call itself.
  */
 
@@ -9,7 +9,7 @@ import { once } from "../lib/system/waiting.ts";
 import { type ForwardedCall, forward, NO_AGENT, type Way } from "../main-plugin/to-agent/fork.ts";
 import { VERSION } from "./output.ts";
 
-/** How the forwarder hands over a call whose answer it no longer waits for, and how long it has waited (forwarder/forwarder.c). */
+/** Matches how the forwarder hands over a call whose answer it no longer waits for, and how long it has waited (forwarder/forwarder.c). */
 const SENT_CALL = /^--agent-call=(\d{1,9})$/;
 const FORWARDER_WAITED_MS = 2_000;
 

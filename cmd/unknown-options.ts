@@ -1,8 +1,8 @@
-/** Options that a command line names and a program does not have, with the one that was probably meant. */
-import { suggestionFor } from "../doctor/validate/suggest.ts";
+/** Finds options that a command line names and a program does not have, and suggests the one that was probably meant. */
+import { suggestionFor } from "../doctor/validate/finding.ts";
 
 /**
- * Names that yargs calls unknown, options and words alike; `undefined` when its message is about something else. Under camel-case
+ * Returns the names that yargs calls unknown, options and words alike; `undefined` when its message is about something else. Under camel-case
  * expansion it names an option twice ("run-dri, runDri"): only what was typed counts.
  */
 export function unknownArguments(message: string, argv: readonly string[]): readonly string[] | undefined {
@@ -13,7 +13,7 @@ export function unknownArguments(message: string, argv: readonly string[]): read
 }
 
 /**
- * `there is no option --run-dri: did you mean --run-dir?`, or for words that no option takes `one word too many: "extra"`.
+ * Writes `there is no option --run-dri: did you mean --run-dir?`, or for words that no option takes `one word too many: "extra"`.
  * @param unknown as `unknownArguments` gives them
  * @param known the program's options
  */
@@ -22,7 +22,7 @@ export function unknownText(unknown: readonly string[], argv: readonly string[],
   return unknown.map((name) => (isOption(name) ? unknownOption(name, known) : `one word too many: ${JSON.stringify(name)}`)).join("; ");
 }
 
-/** The option whose value is not given; `undefined` when yargs' message is about something else. */
+/** Returns the option whose value is not given; `undefined` when yargs' message is about something else. */
 export function optionWithoutValue(message: string): string | undefined {
   return /^Not enough arguments following: (.*)$/.exec(message)?.[1];
 }
@@ -32,7 +32,7 @@ function unknownOption(name: string, known: readonly string[]): string {
   return `there is no option ${dashed(name)}${near === undefined ? "" : `: did you mean ${dashed(near)}?`}`;
 }
 
-/** As people type it. */
+/** Writes a name as people type it. */
 function dashed(name: string): string {
   return name.length === 1 ? `-${name}` : `--${name}`;
 }

@@ -1,12 +1,12 @@
 /**
- * The alias of a host end says whose it is: `tortie:<network>/<containerID>/<ifname>`, for a Kubernetes pod followed by
+ * Writes and reads the alias of a host end, which says whose it is: `tortie:<network>/<containerID>/<ifname>`, for a Kubernetes pod followed by
  * `/<namespace>/<pod>`. None of the first three parts can hold a "/", nor the first two a ":", so that the text is read back without
  * guessing (I§1.2).
  *
  * The kernel keeps 255 bytes. Where names are longer, the pod becomes a digest first, and then the attachment does.
  */
 
-/** What a link serves: network, container id and interface name identify an attachment. */
+/** Names what a link serves: network, container id and interface name identify an attachment. */
 export interface AttachmentName {
   readonly network: string;
   readonly containerId: string;
@@ -15,20 +15,20 @@ export interface AttachmentName {
   readonly workload?: string;
 }
 
-/** Longest alias in bytes: IFALIASZ less the terminating zero (include/uapi/linux/if.h). */
+/** Limits an alias in bytes: IFALIASZ less the terminating zero (include/uapi/linux/if.h). */
 const MAX_ALIAS_BYTES = 255;
 
 const MARK = "tortie:";
 /** Stands before a digest; no network name, container id or namespace has a ":". */
 const DIGEST_MARK = "sha256:";
-/** 128 bits of a pod's digest: enough that no second name with the same digest can be found. */
+/** Keeps 128 bits of a pod's digest: enough that no second name with the same digest can be found. */
 const POD_DIGITS = 32;
 
 const READABLE = /^tortie:([^/:]+)\/([^/:]+)\/([^/]+?)(?:\/(sha256:[0-9a-f]{32}|[^/:]+\/[^/]+))?$/;
 const DIGESTED = /^tortie:(sha256:[0-9a-f]{64})(?:\/(sha256:[0-9a-f]{32}))?$/;
 
 /**
- * An identity too long for the kernel (network name and container id of some 190 characters together) becomes
+ * Writes the alias. An identity too long for the kernel (network name and container id of some 190 characters together) becomes
  * `tortie:sha256:<hex digits of the identity's SHA-256>`. Such an alias can be compared but not read back: `parseAttachmentAlias`
  * answers `undefined`, and GC leaves the link to the DEL of its container.
  */
@@ -51,24 +51,24 @@ export function parseAttachmentAlias(alias: string): AttachmentName | undefined 
   return { network, containerId, ifname, ...(isNamed ? { workload } : {}) };
 }
 
-/** Whether Tortie wrote this alias, for any attachment. */
+/** Tells whether Tortie wrote this alias, for any attachment. */
 export function isAttachmentAlias(alias: string): boolean {
   return alias.startsWith(MARK);
 }
 
-/** Whether an alias names this attachment, with its pod or, as older versions wrote it, without. */
+/** Tells whether an alias names this attachment, with its pod or, as older versions wrote it, without. */
 export function namesAttachment(alias: string, attachment: AttachmentName): boolean {
   const identity = identityOf(attachment);
   const parsed = parseAttachmentAlias(alias);
   return parsed === undefined ? DIGESTED.exec(alias)?.[1] === identityDigest(identity) : identityOf(parsed) === identity;
 }
 
-/** Whether an alias names a pod at all; `namesWorkload` tells which. */
+/** Tells whether an alias names a pod at all; `namesWorkload` tells which. */
 export function hasWorkload(alias: string): boolean {
   return podOf(alias) !== undefined;
 }
 
-/** Whether an alias names this pod, `<namespace>/<pod>`, whatever the container. */
+/** Tells whether an alias names this pod, `<namespace>/<pod>`, whatever the container. */
 export function namesWorkload(alias: string, workload: string): boolean {
   const pod = podOf(alias);
   return pod !== undefined && (pod === workload || pod === podDigest(workload));

@@ -1,12 +1,14 @@
 /**
- * The port between the plan of an attachment and whatever makes it true: Linux, or another program by gRPC; eBPF has room beside them.
+ * Declares the port between the plan of an attachment and whatever makes it true, with what a node must hold for all attachments, as plain
+ * data. Linux is behind it, or another program by gRPC; eBPF has room beside them.
  *
  * Any number of calls may run at once in one process. None waits for the kernel with the thread blocked.
  */
+
+import type { Address, Family, Prefix } from "../lib/addresses/address.ts";
 import type { Sandbox } from "../lib/system/sandbox.ts";
 import type { AttachmentName } from "./alias.ts";
 import type { DesiredState, Difference } from "./desired-state.ts";
-import type { NetworkReport, NodeState } from "./node-state.ts";
 
 export interface Dataplane {
   /**
@@ -21,18 +23,18 @@ export interface Dataplane {
    */
   inspect(sandbox: Sandbox, desired: DesiredState, recorded?: RecordedLink): Promise<readonly Difference[]>;
   /**
-   * What differs of a pair that was made earlier: the host end with its settings, which only Tortie changes, or the pair as a whole
+   * Names what differs of a pair that was made earlier: the host end with its settings, which only Tortie changes, or the pair as a whole
    * (`lacksPair`). What differs inside the sandbox is the container's own business.
    */
   drift(sandbox: Sandbox, recorded: RecordedPair): Promise<readonly Difference[]>;
   /**
-   * Takes the differences of a host end away, and touches nothing where there is none. A pair that is gone is left to `apply`, which
+   * Takes the differences of a host end away, and touches nothing where nothing differs. A pair that is gone is left to `apply`, which
    * needs addresses; an end that is not provably this attachment's is left alone.
    */
   mend(sandbox: Sandbox, recorded: RecordedPair): Promise<Mending>;
   /** Removes one link. A link that is gone counts as removed (C§4.7); a link that belongs to another attachment stays. */
   remove(link: AttachedLink | LinkOfAttachment): Promise<Removal>;
-  /** The links of this host that carry a readable alias of Tortie's, and those whose creation was interrupted. */
+  /** Lists the links of this host that carry a readable alias of Tortie's, and those whose creation was interrupted. */
   list(): Promise<readonly AttachedLink[]>;
   /**
    * Makes the node hold `state`. Host ends are guarded only from then on, so it comes before a container can send.
@@ -41,13 +43,13 @@ export interface Dataplane {
   applyNode(state: NodeState): Promise<NetworkReport | undefined>;
 }
 
-/** The link of an attachment that was just made. Disposing of it removes both ends, with addresses and routes. */
+/** Represents the link of an attachment that was just made. Disposing of it removes both ends, with addresses and routes. */
 export interface AppliedLink extends AsyncDisposable {
   /** MAC of the pod end, lower case with colons. */
   readonly podMac: string;
-  /** Where the dataplane has given the host end another name than was desired. */
+  /** Names the host end where the dataplane has given it another name than was desired. */
   readonly hostInterface?: string;
-  /** Of the host end; the kernel gives it to no other link of this namespace while the link exists. */
+  /** Identifies the host end; the kernel gives it to no other link of this namespace while the link exists. */
   readonly hostIndex: number;
   /** "veth" when the kernel has no netkit. */
   readonly kind: "veth" | "netkit";
@@ -55,7 +57,7 @@ export interface AppliedLink extends AsyncDisposable {
   readonly warnings: readonly string[];
 }
 
-/** A pair that was made earlier, as its record has it. */
+/** Describes a pair that was made earlier, as its record has it. */
 export interface RecordedPair {
   readonly desired: DesiredState;
   /** Index of the host end; `undefined` in a record that was written before the link was made. */
@@ -68,13 +70,13 @@ export interface Mending {
   readonly left: readonly Difference[];
 }
 
-/** What a result says about the pod end, after whatever other plugins did to it. */
+/** Has what a result says about the pod end, after whatever other plugins did to it. */
 export interface RecordedLink {
   readonly mac?: string | undefined;
   readonly mtu?: number | undefined;
 }
 
-/** The link of an attachment that ends, by its names. */
+/** Describes the link of an attachment that ends, by its names. */
 export interface LinkOfAttachment {
   /** `podInterface` in this sandbox is removed, whatever its type. Absent: the sandbox is gone, or nobody can prove which it was. */
   readonly sandbox?: Sandbox | undefined;
@@ -86,7 +88,7 @@ export interface LinkOfAttachment {
   readonly predecessors?: readonly string[];
 }
 
-/** A link as `list` found it. */
+/** Describes a link as `list` found it. */
 export interface AttachedLink {
   readonly hostInterface: string;
   readonly index: number;
@@ -107,7 +109,7 @@ interface ExternalPort {
   readonly hostIP: string;
 }
 
-/** Who the attachment is for, under the names that others know. */
+/** Tells whom the attachment is for, under the names that others know. */
 interface ExternalWorkload {
   readonly name: string;
   readonly namespace: string;
@@ -120,12 +122,98 @@ interface ExternalWorkload {
   readonly ports: readonly ExternalPort[];
 }
 
-/** What a dataplane outside of this program is told beyond the state of the kernel: it enforces policy and routes by itself (C§4.6). */
+/** Has what a dataplane outside of this program gets beyond the state of the kernel: it enforces policy and routes by itself (C§4.6). */
 export interface ExternalAttachment {
   readonly workload: ExternalWorkload;
-  /** As the IPAM plugin gave them, with its mask. */
+  /** Has the addresses as the IPAM plugin gave them, with its mask. */
   readonly addresses: readonly { readonly address: string; readonly gateway?: string | undefined }[];
   /** Destinations, as text. */
   readonly routes: readonly string[];
   readonly allowIpForwarding: boolean;
 }
+
+/** Describes traffic of the pods that leaves with the node's address. */
+export interface Masquerading {
+  /** Letters and digits that stand for the datastore of the pools: each datastore has its own part, and replaces that part only. */
+  readonly store: string;
+  /** Pools whose traffic is masqueraded. */
+  readonly outgoing: readonly Prefix[];
+  /** Every pool: traffic to them keeps its source. */
+  readonly pools: readonly Prefix[];
+}
+
+export interface NodeState {
+  /** Families that the node forwards. Switched on, never off: others may need it too. */
+  readonly forwardedFamilies: readonly Family[];
+  /** Absent: the caller knows of no pools, and what the kernel has for them stays as it is. */
+  readonly masquerading?: Masquerading;
+  /**
+   * Name prefixes of the host ends whose containers must not open connections to the node's loopback addresses, nor send from addresses
+   * that are not theirs. `route_localnet` would let such connections in (CVE-2020-8558; in a cluster kubelet's KUBE-FIREWALL chain drops
+   * them), and without Felix no other program checks sources.
+   */
+  readonly guardedPrefixes: readonly string[];
+  /** Absent: the caller knows nothing of other nodes, and what the kernel has for them stays as it is. */
+  readonly network?: NodeNetwork;
+}
+
+/** Wants nothing of this node. */
+export const NO_NODE_STATE: NodeState = { forwardedFamilies: [], guardedPrefixes: [] };
+
+/** Describes the other end of a tunnel. */
+export interface VxlanPeer {
+  /** Receives encapsulated packets. */
+  readonly node: Address;
+  /** Next hop of the routes through the tunnel. */
+  readonly address: Address;
+  /** Belongs to the device there; lower case with colons. */
+  readonly mac: string;
+}
+
+/** Describes one VXLAN device. Nothing is learned or asked on it: all peers are known. */
+export interface VxlanTunnel {
+  readonly name: string;
+  /** VXLAN network identifier. */
+  readonly vni: number;
+  /** UDP port of both ends. */
+  readonly port: number;
+  readonly mac: string;
+  readonly mtu: number;
+  /** The node's own address, of some link of the host: where encapsulated packets come from. */
+  readonly local: Address;
+  /** The node's own address inside the tunnel: source of what the host itself sends through it. */
+  readonly address: Address;
+  readonly peers: readonly VxlanPeer[];
+}
+
+export type NodeRoute = { readonly destination: Prefix } & (
+  | { readonly kind: "direct"; readonly gateway: Address }
+  /**
+   * `device`: name of one of the tunnels. The gateway counts as a neighbour there; with IPv6 only if no route leads to it through another
+   * link (net/ipv6/route.c, ip6_route_check_nh_onlink), which is what a route without gateway, to the gateway alone, is for.
+   */
+  | { readonly kind: "tunnel"; readonly gateway?: Address; readonly device: string }
+  /** For unassigned addresses of this node: packets to them must not leave by the default route and come back. */
+  | { readonly kind: "blackhole" }
+);
+
+/**
+ * Describes what a node must hold so that its pods and those of other nodes reach each other, as plain data: VXLAN devices with everything
+ * that is known of the other ends, and routes. It is complete: anything of ours in the kernel beyond it is removed.
+ */
+export interface NodeNetwork {
+  readonly tunnels: readonly VxlanTunnel[];
+  /** Lists the routes in the order in which they are made. */
+  readonly routes: readonly NodeRoute[];
+}
+
+/** Tells what became of a `NodeNetwork`. */
+export interface NetworkReport {
+  /** What was wrong and has been corrected; one phrase each. */
+  readonly changed: readonly string[];
+  /** What could not be made, and why: something foreign in its place, or a refusal of the kernel; one sentence each. */
+  readonly failed: readonly string[];
+}
+
+/** Marks a device that is ours; unlike the alias of a host end it names no attachment. */
+export const TUNNEL_ALIAS = "tortie-node vxlan";

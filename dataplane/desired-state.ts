@@ -1,5 +1,5 @@
 /**
- * Everything the kernel must hold for one attachment, as plain data.
+ * Describes everything the kernel must hold for one attachment, as plain data.
  *
  * ADD applies it, CHECK compares the kernel with it, repair applies the differences, `explain` prints it, tests build it by hand.
  * It does not say in which sandbox: whoever applies it proves that (`Sandbox`). Nothing here knows Kubernetes, Calico or CNI, and nothing
@@ -10,7 +10,7 @@ import { type Fields, field, isBoolean, isNumber, isObject, isText, listOf, oneO
 import type { Writable } from "../lib/json/value.ts";
 import type { AttachmentName } from "./alias.ts";
 
-/** A file below /proc/sys and the text it must hold. `path` has no leading slash: "net/ipv4/conf/cali123/proxy_arp". */
+/** Describes a file below /proc/sys and the text it must hold. `path` has no leading slash: "net/ipv4/conf/cali123/proxy_arp". */
 export interface Sysctl {
   readonly path: string;
   readonly value: string;
@@ -18,7 +18,7 @@ export interface Sysctl {
   readonly required: boolean;
 }
 
-/** A route through one end of the link: table main, protocol boot, unicast, created exclusively (C§4.1). */
+/** Describes a route through one end of the link: table main, protocol boot, unicast, created exclusively (C§4.1). */
 export interface Route {
   readonly destination: Prefix;
   /** Next hop; absent for a route that is on link. */
@@ -28,14 +28,14 @@ export interface Route {
   readonly mtu?: number;
 }
 
-/** A neighbour that is known without asking: no ARP request is ever made for it. */
+/** Describes a neighbour that is known without asking: no ARP request is ever made for it. */
 export interface Neighbour {
   readonly address: Address;
   /** Lower case with colons. */
   readonly mac: string;
 }
 
-/** The end of the link in the host's namespace. */
+/** Describes the end of the link in the host's namespace. */
 export interface HostEnd {
   readonly name: string;
   /** "ee:ee:ee:ee:ee:ee" (C§4.1). */
@@ -47,21 +47,21 @@ export interface HostEnd {
    * the workload. A link of another workload stays, and the ADD fails (`interface-exists`).
    */
   readonly predecessors: readonly string[];
-  /** Written before the link goes up, in this order. */
+  /** Lists what is written before the link goes up, in this order. */
   readonly sysctls: readonly Sysctl[];
   /** Addresses of the end itself, set without duplicate address detection: the IPv6 next hop of the pod. Empty for IPv4 only. */
   readonly addresses: readonly Prefix[];
   readonly routes: readonly Route[];
 }
 
-/** The end of the link inside the sandbox. */
+/** Describes the end of the link inside the sandbox. */
 export interface PodEnd {
   readonly name: string;
   /** The requested MAC; absent: the kernel's random one stays. */
   readonly mac?: string;
-  /** Written before the link goes up. */
+  /** Lists what is written before the link goes up. */
   readonly sysctlsBeforeUp: readonly Sysctl[];
-  /** Written after the link is up and before addresses and routes. */
+  /** Lists what is written after the link is up and before addresses and routes. */
   readonly sysctls: readonly Sysctl[];
   /** Single hosts, in the order of the result. */
   readonly addresses: readonly Prefix[];
@@ -84,9 +84,9 @@ export interface DesiredState {
   readonly pod: PodEnd;
 }
 
-/** One thing in which the kernel is not as desired, in words an operator understands. */
+/** Says one thing in which the kernel is not as desired, in words an operator understands. */
 export interface Difference {
-  /** Where: "host" or "pod". */
+  /** Says where: "host" or "pod". */
   readonly side: "host" | "pod";
   /** The object: "link eth0", "route 10.0.0.5/32". */
   readonly object: string;
@@ -94,12 +94,12 @@ export interface Difference {
   readonly found: string;
 }
 
-/** Whether the sandbox has no link of the wanted name at all. */
+/** Tells whether the sandbox has no link of the wanted name at all. */
 export function lacksPodEnd(differences: readonly Difference[], { pod }: DesiredState): boolean {
   return differences.some(({ side, object, found }) => side === "pod" && object === `link ${pod.name}` && found === "missing");
 }
 
-/** Whether both ends of the pair are gone, so that it can be made again without touching anything that is there. */
+/** Tells whether both ends of the pair are gone, so that it can be made again without touching anything that is there. */
 export function lacksPair(differences: readonly Difference[], desired: DesiredState): boolean {
   const { host } = desired;
   const lacksHostEnd = differences.some(
@@ -112,7 +112,7 @@ const isObjects = listOf(isObject);
 const isTexts = listOf(isText);
 
 /**
- * A desired state as JSON and back, for the agent's endpoint records (A§5.7): addresses are text there, everything else is as it is.
+ * Converts a desired state to JSON and back, for the agent's endpoint records (A§5.7): addresses are text there, everything else is as it is.
  */
 export function encodeDesiredState({ device, host, pod }: DesiredState): { readonly [key: string]: Writable | undefined } {
   const { owner } = host;

@@ -1,6 +1,7 @@
-/** Affinities against blocks: the block says who owns it, and its owner has exactly one affinity that says so (I§3.6). */
+/** Compares affinities with blocks: the block says who owns it, and its owner has exactly one affinity that says so (I§3.6). */
+
+import { claimBlock, NOT_OURS, putState } from "../ipam-plugin/allocator/affinity.ts";
 import { isOwnedBy } from "../ipam-plugin/allocator/block.ts";
-import { claimBlock, NOT_OURS, putState } from "../ipam-plugin/allocator/claim-block.ts";
 import type { AffinityKey, BlockOwner, Versioned } from "../lib/datastore/datastore.ts";
 import type { Block, BlockAffinity } from "../lib/datastore/resources.ts";
 import {
@@ -27,7 +28,7 @@ export function affinityProblems(blocks: readonly Versioned<Block>[], affinities
   ];
 }
 
-/** One block with all its affinities. */
+/** Judges one block with all its affinities. */
 function ofBlock({ value: block }: Versioned<Block>, affinities: readonly StoredAffinity[]): Problem[] {
   const own = affinities.filter(({ value }) => isOwnedBy(block, value.owner));
   const foreign = affinities.filter(({ value }) => !isOwnedBy(block, value.owner));
@@ -79,7 +80,7 @@ function found(kind: ProblemKind, { value, revision }: StoredAffinity, message: 
   });
 }
 
-/** "host worker-1". */
+/** Writes "host worker-1". */
 export function ownerText({ type, name }: BlockOwner): string {
   return `${type} ${name}`;
 }

@@ -1,9 +1,12 @@
 /**
- * What one block alone can have wrong (I§2.4, invariants 6 to 10 of I§5.5). Mending it is a pure change of the block, written at the revision
- * that was judged.
+ * Finds what is wrong with blocks: with each alone (I§2.4, invariants 6 to 10 of I§5.5), against the pools, of which every block is an aligned
+ * part of the pool's block size, and against each other. Mending one block is a pure change of it, written at the revision that was judged.
  */
-import { compacted, freeOrdinals, nextSequence, rfc3339 } from "../ipam-plugin/allocator/block.ts";
+
+import { releaseAffinity } from "../ipam-plugin/allocator/affinity.ts";
+import { compacted, freeOrdinals, isEmpty, nextSequence, rfc3339 } from "../ipam-plugin/allocator/block.ts";
 import { Reservations } from "../ipam-plugin/allocator/reservations.ts";
+import { covers, formatPrefix } from "../lib/addresses/address.ts";
 import type { Versioned } from "../lib/datastore/datastore.ts";
 import type { Block } from "../lib/datastore/resources.ts";
 import {
@@ -18,9 +21,9 @@ import {
   type Repair,
   type RepairOutcome,
 } from "./problem.ts";
-import { type PlacedBlock, placedBlock, textAt } from "./snapshot.ts";
+import { type PlacedBlock, type PlacedPool, placedBlock, placedBlocks, placedPools, textAt } from "./snapshot.ts";
 
-/** Smaller differences between the clocks of nodes are ignored, since releases are stored in whole seconds. */
+/** Ignores smaller differences between the clocks of nodes, since releases are stored in whole seconds. */
 const CLOCK_SKEW_MS = 60_000;
 
 /** Problems of one block by itself. */
@@ -119,7 +122,7 @@ function named(placed: PlacedBlock, ordinals: readonly number[]): string {
 
 const NONE = new Reservations([]);
 
-/** The queue without what must not be in it. */
+/** Returns the queue without what must not be in it. */
 const sound = (block: Block): Block => ({ ...block, unallocated: freeOrdinals(block, NONE) });
 
 /** Allocations always win: nothing here frees an address. */
@@ -171,4 +174,89 @@ function withLost(block: Block): Block {
   const listed = new Set(unallocated);
   const lost = block.allocations.flatMap((index, ordinal) => (index === null && !listed.has(ordinal) ? [ordinal] : []));
   return { ...block, unallocated: [...unallocated, ...lost] };
+}
+
+export function poolProblems(blocks: readonly PlacedBlock[], pools: readonly PlacedPool[]): readonly Problem[] {
+  return [
+    ...blocks.flatMap((placed) => [...outsideOf(placed, pools), ...sizeProblem(placed, pools), ...abandoned(placed)]),
+    ...overlaps(blocks, pools),
+  ];
+}
+
+/** Finds the pools that could have made the block; more than one only where pools overlap. */
+function poolsOf({ prefix }: PlacedBlock, pools: readonly PlacedPool[]): readonly PlacedPool[] {
+  return pools.filter((pool) => covers(pool.prefix, prefix));
+}
+
+function outsideOf(placed: PlacedBlock, pools: readonly PlacedPool[]): readonly Problem[] {
+  if (poolsOf(placed, pools).length > 0) return [];
+  return [found("block-outside-pools", placed, "lies in no pool")];
+}
+
+function sizeProblem(placed: PlacedBlock, pools: readonly PlacedPool[]): readonly Problem[] {
+  const holding = poolsOf(placed, pools);
+  const [first] = holding;
+  if (first === undefined || holding.some(({ pool }) => pool.blockSize === placed.prefix.length)) return [];
+  const { pool } = first;
+  return [found("block-size", placed, `is a /${placed.prefix.length}, blocks of pool ${pool.name} (${pool.cidr}) are /${pool.blockSize}`)];
+}
+
+/** Finds a block without an owner and without addresses, which stays behind when its last address leaves its cooldown (I§4.3). */
+function abandoned(placed: PlacedBlock): readonly Problem[] {
+  const { block } = placed;
+  if (block.affinity !== undefined || !isEmpty(block)) return [];
+  return [
+    problem("block-abandoned", {
+      object: `block ${block.cidr}`,
+      message: "has neither owner nor addresses",
+      severity: "note",
+      subject: { type: "block", cidr: block.cidr },
+    }),
+  ];
+}
+
+/** Finds overlaps. Sorted blocks nest like brackets: every block that is still open contains the next one. */
+function overlaps(sorted: readonly PlacedBlock[], pools: readonly PlacedPool[]): readonly Problem[] {
+  const problems: Problem[] = [];
+  let open: PlacedBlock[] = [];
+  for (const inner of sorted) {
+    open = open.filter((outer) => covers(outer.prefix, inner.prefix));
+    for (const outer of open) problems.push(overlap(outer, inner, pools));
+    open.push(inner);
+  }
+  return problems;
+}
+
+/** Reports the one that can go: empty, and of a size that no pool wants if there is a choice. */
+function overlap(outer: PlacedBlock, inner: PlacedBlock, pools: readonly PlacedPool[]): Problem {
+  const fits = (placed: PlacedBlock) => poolsOf(placed, pools).some(({ pool }) => pool.blockSize === placed.prefix.length);
+  const candidates = [inner, outer].filter(({ block }) => isEmpty(block));
+  const worst = candidates.find((placed) => !fits(placed)) ?? candidates[0] ?? inner;
+  const other = worst === inner ? outer : inner;
+  return found("blocks-overlap", worst, `overlaps with block ${formatPrefix(other.prefix)}: an address could be given twice`);
+}
+
+function found(kind: "block-outside-pools" | "block-size" | "blocks-overlap", { block }: PlacedBlock, message: string): Problem {
+  return problem(kind, {
+    object: `block ${block.cidr}`,
+    message,
+    isRepairable: isEmpty(block),
+    subject: { type: "block", cidr: block.cidr },
+  });
+}
+
+/** Removes a block that is empty and should not be, with its affinity. */
+export async function removeBlock({ operation, problem }: Repair, cidr: string): Promise<RepairOutcome> {
+  const { blocks } = operation.datastore;
+  const listed = await operation.blocks();
+  const all = await Promise.all(listed.map(async ({ value, revision }) => ({ value: await operation.cooled(value), revision })));
+  const now = poolProblems(placedBlocks(all), placedPools(await operation.pools()));
+  const block = all.find(({ value }) => value.cidr === cidr);
+  if (block === undefined || !isEmpty(block.value) || !now.some(({ id, isRepairable }) => id === problem.id && isRepairable)) return GONE;
+
+  const { affinity: owner, sequenceNumber } = block.value;
+  const release = owner && { owner, cidr, mustBeEmpty: true, sequenceNumber };
+  const isReleased = release !== undefined && (await releaseAffinity(operation, release));
+  if (!isReleased) await blocks.delete(cidr, block.revision);
+  return MENDED;
 }

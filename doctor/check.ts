@@ -1,5 +1,5 @@
 /**
- * A whole check, and a whole repair: looking, looking again so that operations under way are left alone, mending, looking once more. A
+ * Makes a whole check, and a whole repair: looks, looks again so that operations under way are left alone, mends, looks once more. A
  * repair reads the objects again, applies the rule that found the problem again, and writes only if the rule still finds it, at the revisions
  * that the rule saw. After a conflict with another writer it starts over.
  */
@@ -9,10 +9,9 @@ import { AGAIN, Operation } from "../ipam-plugin/allocator/operation.ts";
 import type { Datastore } from "../lib/datastore/datastore.ts";
 import { isDatastoreFailure, isRefusal } from "../lib/datastore/errors.ts";
 import { affinityProblems, giveToOwner, leaveToOwner, repairAffinity } from "./affinities.ts";
-import { blockProblems, isOfOneBlock, mendBlock } from "./blocks.ts";
+import { blockProblems, isOfOneBlock, mendBlock, poolProblems, removeBlock } from "./blocks.ts";
 import { allocateToEndpoint, endpointProblems } from "./endpoints.ts";
 import { handleProblems, repairHandle } from "./handles.ts";
-import { poolProblems, removeBlock } from "./pools.ts";
 import { type Problem, type Repair, type RepairOutcome, refused } from "./problem.ts";
 import { type Judgement, placedBlocks, placedPools, readSnapshot, type Snapshot } from "./snapshot.ts";
 import { releaseUnused, unusedProblems } from "./unused.ts";
@@ -23,7 +22,7 @@ export interface CheckOptions extends Omit<Judgement, "nowMs"> {
   readonly pause: () => Promise<void>;
 }
 
-/** The problems that persist. A first look that finds nothing wrong needs no second one. */
+/** Returns the problems that persist. A first look that finds nothing wrong needs no second one. */
 export async function check(datastore: Datastore, options: CheckOptions): Promise<readonly Problem[]> {
   const first = await look(datastore, options);
   if (first.every(({ severity }) => severity === "note")) return first;
@@ -43,12 +42,12 @@ export interface RepairReport {
   readonly left: readonly Problem[];
 }
 
-/** Some problems come to light when others are mended: an address without attribute, then without handle. */
+/** Allows for problems that only come to light when others are mended: an address without attribute, then without handle. */
 const MOST_ROUNDS = 5;
 
 /**
  * @param found what stood a moment ago
- * @param exclusively runs the writes of one round; where the node's lock can be had, under it
+ * @param exclusively runs the writes of one round; under the node's lock where that can be taken
  */
 export async function repairAll(
   found: readonly Problem[],
@@ -79,7 +78,7 @@ async function look(datastore: Datastore, options: CheckOptions): Promise<readon
   return findInconsistencies(snapshot, { ...options, nowMs: options.nowMs() });
 }
 
-/** Every problem and note, those of one rule together, in the order of the objects. */
+/** Finds every problem and note, those of one rule together, in the order of the objects. */
 export function findInconsistencies(snapshot: Snapshot, judgement: Judgement): readonly Problem[] {
   const blocks = placedBlocks(snapshot.blocks);
   const pools = placedPools(snapshot.pools);
@@ -100,7 +99,7 @@ export function findInconsistencies(snapshot: Snapshot, judgement: Judgement): r
 }
 
 /**
- * What is in both findings, unmoved: an operation that was under way during the first (a handle is counted before its block is
+ * Keeps what is in both findings, unmoved: an operation that was under way during the first (a handle is counted before its block is
  * written, I§5.2) has ended or has written again by the second.
  */
 export function standing(first: readonly Problem[], second: readonly Problem[]): readonly Problem[] {

@@ -3,7 +3,7 @@
  * address that is not allocated is allocated under the handle that the DEL of its endpoint releases.
  */
 
-import { claimBlock, NOT_OURS } from "../ipam-plugin/allocator/claim-block.ts";
+import { claimBlock, NOT_OURS } from "../ipam-plugin/allocator/affinity.ts";
 import { GrantPart, type GrantRequest } from "../ipam-plugin/allocator/grant.ts";
 import { AGAIN } from "../ipam-plugin/allocator/operation.ts";
 import { blockPrefixOf, usable } from "../ipam-plugin/allocator/pools.ts";
@@ -49,7 +49,7 @@ export function endpointProblems(
   return [...endpoints.flatMap((endpoint) => ofEndpoint(endpoint, index, pools)), ...usedTwice(endpoints)];
 }
 
-/** What is wrong with the addresses that one endpoint uses. */
+/** Finds what is wrong with the addresses that one endpoint uses. */
 function ofEndpoint({ value, revision }: StoredEndpoint, blocks: BlockIndex, pools: readonly PlacedPool[]): readonly Problem[] {
   return addressesOf(value).flatMap((address) => {
     const text = formatAddress(address);
@@ -80,7 +80,7 @@ function ofEndpoint({ value, revision }: StoredEndpoint, blocks: BlockIndex, poo
   });
 }
 
-/** Whether an allocation is that of an endpoint: by its handle (I§2.5), or by the pod that its attributes name. */
+/** Tells whether an allocation is that of an endpoint: by its handle (I§2.5), or by the pod that its attributes name. */
 function isHeldBy({ attribute }: Allocation, endpoint: WorkloadEndpoint): boolean {
   const { handleId, activeOwner, alternateOwner } = attribute;
   if (handleId === undefined) return false;
@@ -145,7 +145,7 @@ export async function allocateToEndpoint(
   return (await operation.writer.write(part, stored)) === AGAIN ? AGAIN : MENDED;
 }
 
-/** The block of the address, owned by the endpoint's node. */
+/** Makes the block of the address, owned by the endpoint's node. */
 async function newBlockFor({ operation }: Repair, endpoint: WorkloadEndpoint, address: Address): Promise<Versioned<Block> | undefined> {
   const pool = usable(await operation.pools()).find(({ prefix }) => contains(prefix, address));
   if (pool === undefined) return undefined;
@@ -154,7 +154,7 @@ async function newBlockFor({ operation }: Repair, endpoint: WorkloadEndpoint, ad
   return claimed === NOT_OURS ? undefined : claimed;
 }
 
-/** Where profiles do not name the network (Kubernetes policy), the legacy handle is the one a DEL finds as well (I§1.7). */
+/** Chooses the handle. Where profiles do not name the network (Kubernetes policy), a DEL finds the legacy one as well (I§1.7). */
 function handleOf(endpoint: WorkloadEndpoint): string {
   const [network, ...others] = endpoint.profiles;
   const isNetwork = network !== undefined && others.length === 0 && !network.startsWith("kns.");

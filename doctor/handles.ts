@@ -1,6 +1,6 @@
 /**
- * Handles against blocks: a handle counts, for each block, the addresses that the block records for it (I§2.5, I§5.2). Where they differ, the
- * blocks decide.
+ * Compares handles with blocks: a handle counts, for each block, the addresses that the block records for it (I§2.5, I§5.2). Where they
+ * differ, the blocks decide.
  */
 import { sanitised } from "../ipam-plugin/allocator/block.ts";
 import { settle } from "../ipam-plugin/allocator/handle.ts";
@@ -9,10 +9,10 @@ import type { Handle } from "../lib/datastore/resources.ts";
 import { count, GONE, MENDED, type Problem, type ProblemKind, problem, type Repair, type RepairOutcome, type Subject } from "./problem.ts";
 import { allocationsOf, type PlacedBlock, placedBlocks, textAt } from "./snapshot.ts";
 
-/** Handle that Windows nodes keep ordinals under: there is never an object for it (I§2.5). */
+/** Names the handle of ordinals that Windows nodes keep: it never has an object (I§2.5). */
 export const WINDOWS_RESERVED_HANDLE = "windows-reserved-ipam-handle";
 
-/** Addresses of one handle in each block. */
+/** Holds the addresses of one handle in each block. */
 type Held = ReadonlyMap<string, readonly string[]>;
 
 const NOTHING: Held = new Map();
@@ -25,7 +25,7 @@ export function handleProblems(blocks: readonly PlacedBlock[], handles: readonly
   return problems;
 }
 
-/** For each handle that blocks name, its addresses by block. */
+/** Collects, for each handle that blocks name, its addresses by block. */
 function heldByHandle(blocks: readonly PlacedBlock[]): ReadonlyMap<string, Held> {
   const held = new Map<string, Map<string, string[]>>();
   for (const placed of blocks) {

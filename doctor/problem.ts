@@ -1,5 +1,5 @@
 /**
- * What can be wrong with the addresses in a datastore: the closed list of kinds, and one finding (I§5.5).
+ * Defines what can be wrong with the addresses in a datastore: the closed list of kinds, and one finding (I§5.5).
  * Words for people are made here, so that every surface says the same.
  */
 import type { Operation } from "../ipam-plugin/allocator/operation.ts";
@@ -12,7 +12,7 @@ export type Severity = "problem" | "note";
 interface Kind {
   /** What `--repair` does about it; absent: it must be decided by a person. */
   readonly repair?: string;
-  /** The next step of a person. */
+  /** Says the next step of a person. */
   readonly next: string;
 }
 
@@ -62,7 +62,7 @@ const KINDS = {
 
 export type ProblemKind = keyof typeof KINDS;
 
-/** What the problem is about, as far as the repair needs it. */
+/** Says what the problem is about, as far as the repair needs it. */
 export type Subject =
   | { readonly type: "block"; readonly cidr: string }
   | { readonly type: "affinity"; readonly key: AffinityKey }
@@ -106,7 +106,7 @@ export interface ProblemFacts {
   readonly isRepairable?: boolean;
 }
 
-/** A finding; without evidence the message is what must stay the same. */
+/** Makes a finding; without evidence the message is what must stay the same. */
 export function problem(kind: ProblemKind, facts: ProblemFacts): Problem {
   return {
     kind,
@@ -127,7 +127,7 @@ export function nextStep({ kind, isRepairable }: Problem): string {
   return isRepairable || next !== REPAIR ? next : "decide by hand: the automatic repair would have to take addresses away";
 }
 
-/** What a repair does. */
+/** Says what a repair does. */
 export function repairText(kind: ProblemKind): string {
   const entry: Kind = KINDS[kind];
   return entry.repair ?? "";
@@ -135,13 +135,13 @@ export function repairText(kind: ProblemKind): string {
 
 const MOST_NAMED = 6;
 
-/** "10.0.0.1, 10.0.0.2 and 7 more". */
+/** Writes "10.0.0.1, 10.0.0.2 and 7 more". */
 export function enumerate(items: readonly string[]): string {
   const named = items.slice(0, MOST_NAMED).join(", ");
   return items.length > MOST_NAMED ? `${named} and ${items.length - MOST_NAMED} more` : named;
 }
 
-/** "1 address", "2 addresses". */
+/** Writes "1 address", "2 addresses". */
 export function count(number: number, one: string, many = `${one}s`): string {
   return `${number} ${number === 1 ? one : many}`;
 }
@@ -158,9 +158,9 @@ export function refused(reason: string): RepairOutcome {
   return { outcome: "refused", reason };
 }
 
-/** What each repair works with. */
+/** Has what each repair works with. */
 export interface Repair {
-  /** Of this try alone: the objects are read again for the next one. */
+  /** Serves this try alone: the objects are read again for the next one. */
   readonly operation: Operation;
   readonly problem: Problem;
   readonly nowMs: number;

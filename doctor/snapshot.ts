@@ -1,4 +1,4 @@
-/** Everything the check looks at, as read once; and the same with CIDRs and addresses understood, which all rules share. */
+/** Reads everything the check looks at, once; and the same with CIDRs and addresses understood, which all rules share. */
 import { DEFAULT_CONFIGURATION } from "../ipam-plugin/allocator/operation.ts";
 import {
   type Address,
@@ -26,10 +26,10 @@ export interface Snapshot {
   readonly cooldownSeconds: number | undefined;
 }
 
-/** How the check judges. */
+/** Says how the check judges. */
 export interface Judgement {
   readonly nowMs: number;
-  /** An unused address younger than this is no problem: an ADD writes its endpoint last. */
+  /** Leaves unused addresses alone that are younger: an ADD writes its endpoint last. */
   readonly graceMs: number;
   /** Judge addresses also on nodes that record no endpoint at all (a main plugin other than tortie keeps none). */
   readonly isStrict: boolean;
@@ -55,7 +55,7 @@ async function readCooldown(datastore: Datastore): Promise<number | undefined> {
   }
 }
 
-/** A block whose CIDR can be read. */
+/** Describes a block whose CIDR can be read. */
 export interface PlacedBlock {
   readonly block: Block;
   readonly revision: string;
@@ -70,7 +70,7 @@ export function placedBlock({ value: block, revision }: Versioned<Block>): Place
   return { block, revision, prefix, size: Number(sizeOf(prefix)) };
 }
 
-/** Blocks in the order of their first addresses, IPv4 first, larger ones before those inside them. */
+/** Returns blocks in the order of their first addresses, IPv4 first, larger ones before those inside them. */
 export function placedBlocks(blocks: readonly Versioned<Block>[]): readonly PlacedBlock[] {
   const placed = blocks.flatMap((block) => placedBlock(block) ?? []);
   return placed.sort((a, b) => {
@@ -83,7 +83,7 @@ export function placedBlocks(blocks: readonly Versioned<Block>[]): readonly Plac
 
 /** Finds the blocks that hold an address: more than one only where blocks overlap. */
 export class BlockIndex {
-  /** By prefix length, then by family and first address. */
+  /** Finds blocks by prefix length, then by family and first address. */
   readonly #byLength = new Map<number, Map<string, PlacedBlock>>();
 
   constructor(blocks: readonly PlacedBlock[]) {
@@ -105,19 +105,19 @@ export function textAt({ prefix }: PlacedBlock, ordinal: number): string {
   return formatAddress(addressAt(prefix, ordinal));
 }
 
-/** One address that a block says is taken; cooldown left out. */
+/** Describes one address that a block says is taken; cooldown left out. */
 export interface Allocation {
   readonly placed: PlacedBlock;
   readonly ordinal: number;
   readonly attribute: AllocationAttribute;
 }
 
-/** Addresses taken in a block, in order. */
+/** Lists the addresses taken in a block, in order. */
 export function allocationsOf(placed: PlacedBlock): readonly Allocation[] {
   return placed.block.allocations.flatMap((_, ordinal) => allocationAt(placed, ordinal) ?? []);
 }
 
-/** `undefined`: free, cooling down, or outside of the block. An attribute that does not exist counts as an empty one. */
+/** Returns the allocation; `undefined`: free, cooling down, or outside of the block. A missing attribute counts as an empty one. */
 export function allocationAt(placed: PlacedBlock, ordinal: number): Allocation | undefined {
   const index = placed.block.allocations[ordinal] ?? null;
   if (index === null || ordinal >= placed.size) return undefined;
@@ -125,12 +125,12 @@ export function allocationAt(placed: PlacedBlock, ordinal: number): Allocation |
   return attribute.releasedAt === undefined ? { placed, ordinal, attribute } : undefined;
 }
 
-/** A key of maps for an address. */
+/** Makes a key of maps for an address. */
 export function keyOf({ family, value }: Address): string {
   return `${family}:${value}`;
 }
 
-/** Addresses of an endpoint; text that is none is skipped. */
+/** Lists the addresses of an endpoint; skips text that is not an address. */
 export function addressesOf(endpoint: WorkloadEndpoint): readonly Address[] {
   return endpoint.ipNetworks.flatMap((text) => parsePrefix(text)?.address ?? []);
 }

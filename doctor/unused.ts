@@ -53,7 +53,7 @@ export function unusedProblems(
 }
 
 /**
- * Whether an endpoint must exist for the allocation: not for tunnels, load balancers, virtual machines, Windows' own, and containers from
+ * Tells whether an endpoint must exist for the allocation: not for tunnels, load balancers, virtual machines, Windows' own, and containers from
  * host-local's time.
  */
 export function belongsToWorkload({ attribute }: Allocation): boolean {
@@ -87,7 +87,7 @@ class Recorders {
   }
 }
 
-/** "network pods on node worker-1": the network is what stands before the container id in a handle (I§2.5). */
+/** Writes "network pods on node worker-1": the network is what stands before the container id in a handle (I§2.5). */
 function placeOf({ attribute }: Allocation): string {
   const { handleId = "", activeOwner } = attribute;
   return `network ${handleId.slice(0, Math.max(handleId.lastIndexOf("."), 0))} on node ${activeOwner?.node ?? ""}`;
@@ -126,7 +126,7 @@ function unjudgedIn([place, allocations]: readonly [string, readonly Allocation[
   });
 }
 
-/** By the attribute `timestamp` (I§1.6); `undefined` when there is none to read. */
+/** Tells the age by the attribute `timestamp` (I§1.6); `undefined` when that cannot be read. */
 function ageMs({ attribute }: Allocation, nowMs: number): number | undefined {
   const then = parseGoTimestamp(attribute.activeOwner?.timestamp);
   return then === undefined ? undefined : nowMs - then;
@@ -138,7 +138,7 @@ function addressKey({ placed, ordinal }: Allocation): string {
 }
 
 /**
- * No ADD takes so long: 90 s for the addresses (I§1.8), a minute for the rest. Its endpoint is written last, so that a younger address
+ * Exceeds what any ADD takes: 90 s for the addresses (I§1.8), a minute for the rest. Its endpoint is written last, so that a younger address
  * may get one the next moment, whatever grace the check was given.
  */
 const LONGEST_ADD_MS = 5 * 60 * 1000;

@@ -24,7 +24,7 @@
 #define CALLS "/run/tortie/cni.sock"
 #define CALLS_BESIDE "/cni.sock"
 #define CALL_OPTION "--agent-call="
-/* How the installer knows the file, and of which version it is (installer/executables.ts). */
+/* How the installer knows the file, and of which version it is (installer/install.ts). */
 __attribute__((used)) static const char MARK[] = "TORTIE-FORWARDER " VERSION;
 
 /* Calls and answers as in handover/call-frame.ts. */

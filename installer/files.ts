@@ -1,5 +1,5 @@
 /**
- * Files that others read while they are replaced: compared, copied and written whole (design, invariant 8; C§9.3). A runtime may execute
+ * Compares, copies and writes files whole that others read while they are replaced (design, invariant 8; C§9.3). A runtime may execute
  * the old file at the same moment: it keeps the one it has opened.
  */
 import {
@@ -21,12 +21,12 @@ import { dirname } from "node:path";
 import { errnoOf, systemErrorCode } from "../lib/system/errno.ts";
 import { O_CREAT, O_EXCL, O_WRONLY, openFile, removeFile, SystemError, writeAll } from "../lib/system/files.ts";
 
-/** Bytes that are compared at a time (C§9.3). */
+/** Counts bytes that are compared at a time (C§9.3). */
 const CHUNK = 64_000;
 export const PERMISSIONS = 0o7777;
 
 /**
- * Whether two files have the same size, permissions and content.
+ * Tells whether two files have the same size, permissions and content.
  * One that is not there is equal to none.
  *
  * @param mode the permissions that `other` must have; those of `one` when absent
@@ -60,7 +60,7 @@ function haveEqualContent(left: number, right: number): boolean {
   }
 }
 
-/** One read(2) may give less than was asked for although more follows. */
+/** Reads on: one read(2) may give less than was asked for although more follows. */
 function fill(fd: number, buffer: Buffer): number {
   let length = 0;
   while (length < buffer.length) {
@@ -126,7 +126,7 @@ export function removeWhole(path: string): boolean {
 }
 
 /**
- * Whether files can be made in a directory. Calico's installer makes one and removes it (C§9.3), which one that is killed leaves behind.
+ * Tells whether files can be made in a directory. Calico's installer makes one and removes it (C§9.3), which one that is killed leaves behind.
  *
  * @returns why not, or `undefined`
  */
@@ -144,7 +144,7 @@ export function removeRemains(target: string): void {
   removeFile(temporaryOf(target));
 }
 
-/** Whatever fails, what was made until then goes: it may be what has filled the disk. */
+/** Puts a file in place. Whatever fails, what was made until then goes: it may be what has filled the disk. */
 function makeAndPut(target: string, make: (temporary: string) => void): void {
   const temporary = temporaryOf(target);
   removeFile(temporary);
@@ -157,7 +157,7 @@ function makeAndPut(target: string, make: (temporary: string) => void): void {
   }
 }
 
-/** A name that no runtime takes for a plugin or for a configuration, on the file system of the target. */
+/** Makes a name that no runtime takes for a plugin or for a configuration, on the file system of the target. */
 function temporaryOf(target: string): string {
   return `${target}.tmp`;
 }

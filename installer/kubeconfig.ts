@@ -1,4 +1,4 @@
-/** The plugins' kubeconfig: the text of the file, and the token in it (C§9.5). */
+/** Makes the plugins' kubeconfig: the text of the file, and the token in it (C§9.5). */
 
 import { join } from "node:path";
 import type { Environment } from "../lib/cni/protocol.ts";
@@ -12,7 +12,7 @@ import { readInCluster, resolveApiConfig } from "../lib/kubernetes/config/resolv
 import { isThere, readText } from "../lib/system/files.ts";
 import type { InstallSettings } from "./settings.ts";
 
-/** Seconds that a token is asked for (C§9.5). */
+/** Counts the seconds that a token is asked for (C§9.5). */
 const TOKEN_SECONDS = 86_400;
 
 export interface Token {
@@ -22,8 +22,8 @@ export interface Token {
 }
 
 /**
- * A token of the plugins' service account by TokenRequest; the pod's own where the server has no such thing. It is bound to this host's
- * Node object, so that it names the node and ends with it, unless the node's name is not given or the server cannot do it.
+ * Asks for a token of the plugins' service account by TokenRequest; takes the pod's own where the server cannot do that. It is bound to
+ * this host's Node object, so that it names the node and ends with it, unless the node's name is not given or the server cannot do it.
  *
  * @throws TortieError `install-token`
  */
@@ -93,14 +93,14 @@ function ownToken(serviceAccount: string): Token {
   return { token, expiresMs };
 }
 
-/** When a token ends, milliseconds since 1970; `undefined` for one that does not say it (RFC 7519, 4.1.4). @throws Error for no JWT */
+/** Tells when a token ends, in milliseconds since 1970; `undefined` for one that does not say it (RFC 7519, 4.1.4). @throws Error for no JWT */
 function endOf(token: string): number | undefined {
   const [, payload = ""] = token.split(".");
   const { exp } = optional(parseObject(Buffer.from(payload, "base64url").toString()), "exp", isNumber);
   return exp && exp * 1000;
 }
 
-/** Whether the first token of a kubeconfig's text has ended. What cannot be read counts as good. */
+/** Tells whether the first token of a kubeconfig's text has ended. What cannot be read counts as good. */
 export function hasEndedToken(text: string, nowMs: number): boolean {
   try {
     const token = /^\s*token:\s*["']?([^\s"']+)/m.exec(text)?.[1];
@@ -122,7 +122,7 @@ export function kubeconfigPath({ netDir, kubeconfigName }: Pick<InstallSettings,
   return join(netDir, kubeconfigName);
 }
 
-/** The file's text: authority or skip-verify, never both. */
+/** Writes the file's text: authority or skip-verify, never both. */
 export function kubeconfigText(settings: Pick<InstallSettings, "serviceAccount" | "token">, token: string): string {
   const { server, skipVerify } = settings.token;
   const trust = skipVerify
@@ -149,7 +149,7 @@ current-context: calico-context
 `;
 }
 
-/** Whether this process runs in a pod, which is when there is a kubeconfig to write (C§9.3, step 3). */
+/** Tells whether this process runs in a pod, which is when there is a kubeconfig to write (C§9.3, step 3). */
 export function isInPod({ serviceAccount }: Pick<InstallSettings, "serviceAccount">): boolean {
   return isThere(join(serviceAccount, "token"));
 }

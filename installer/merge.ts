@@ -1,11 +1,11 @@
 /**
- * The conflist as it will be: the template's text, merged with what others have made of the file. What they changed stays, what the installer
- * changes comes in: a three-way merge of the text that was installed last (base), the file as it is (theirs), and the text to install (ours).
- * Where both changed one key, the installer's value counts: the file is its own.
+ * Makes the conflist as it will be: the template's text, merged with what others have made of the file. What they changed stays, what the
+ * installer changes comes in: a three-way merge of the text that was installed last (base), the file as it is (theirs), and the text to
+ * install (ours). Where both changed one key, the installer's value counts: the file is its own.
  *
- * A list that this installer has not written and that already has Tortie's main plugin is somebody's working network: where it names another
- * network, store or way to addresses than the built-in template, it stays, since its pods could neither be added nor deleted with the
- * template's (--force replaces it).
+ * A list that this installer has not written and that already has Tortie's main plugin is somebody's working network: where it names
+ * another network, store or way to addresses than the built-in template, it stays, since its pods could neither be added nor deleted with
+ * the template's (--force replaces it).
  */
 import { join } from "node:path";
 import { parseJson } from "../lib/json/parse.ts";
@@ -77,7 +77,7 @@ function mergeValues(
   return ours;
 }
 
-/** By type, which a chain has once: others' plugins stay behind the one they stood behind. */
+/** Merges plugins by type, which a chain has once: others' plugins stay behind the one they stood behind. */
 function mergePlugins(
   base: readonly JsonValue[],
   theirs: readonly JsonValue[],
@@ -152,10 +152,10 @@ export function plannedList({ netDir, confName, keepsLists }: Places, ours: stri
   return { text: theirs, remarks: [remark, ...differences], isKept: true };
 }
 
-/** Keys of the main plugin that say where its objects and addresses are. */
+/** Lists keys of the main plugin that say where its objects and addresses are. */
 const WHERE = ["datastore_type", "datastore_path", "etcd_endpoints", "ipam"];
 
-/** One sentence for each difference in what the pods of a list depend on; none where `theirs` has no main plugin of ours. */
+/** Says in one sentence each difference in what the pods of a list depend on; none where `theirs` has no main plugin of ours. */
 function differencesOf(theirs: string, ours: string): readonly string[] {
   const [is, becomes] = [listOf(theirs), listOf(ours)];
   if (is === undefined || becomes === undefined) return [];
@@ -168,7 +168,7 @@ function differs(key: string, theirs: JsonValue | undefined, ours: JsonValue | u
   return is === becomes ? [] : [`${key} is ${is}; the installer's would be ${becomes}`];
 }
 
-/** @returns the list and its main plugin, by its own name or Calico's; `undefined` where there is none */
+/** @returns the list and its main plugin, by its own name or Calico's; `undefined` without one */
 export function listOf(text: string): { readonly list: JsonObject; readonly main: JsonObject } | undefined {
   let list: JsonValue;
   try {

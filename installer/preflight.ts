@@ -1,4 +1,4 @@
-/** What this host lacks, by itself and for the conflist, looked at before anything is changed: each finding says what will not work, and what to do. */
+/** Looks beforehand for what this host lacks by itself and for the conflist: each finding says what will not work, and what to do. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { isJsonObject, type JsonObject } from "../lib/json/value.ts";
@@ -16,7 +16,7 @@ export interface Finding {
 
 type Subject = Pick<InstallSettings, "binDirs" | "netDir" | "confName" | "oldConfName" | "pluginSource">;
 
-/** Where the host's own files are; another folder in tests. */
+/** Looks at the host's own files below `root`, which is another folder in tests. */
 export function preflight(settings: Subject, root = "/"): readonly Finding[] {
   return [libc(root), kernel(root), memory(root), ...plugins(settings), ...earlierLists(settings)];
 }
@@ -30,7 +30,7 @@ function libc(root: string): Finding {
   return { severity: "missing", subject: "libc", message: `${found}: the executables need glibc 2.17 or newer on the host` };
 }
 
-/** Links of pods are veth pairs; without netlink there is nothing at all. */
+/** Looks for the kernel's settings of IPv4 and IPv6 below /proc/sys. */
 function kernel(root: string): Finding {
   if (!existsSync(join(root, "proc/sys/net/ipv4/conf"))) {
     return { severity: "missing", subject: "kernel", message: "/proc/sys/net/ipv4 is not there: is /proc mounted?" };
@@ -41,7 +41,7 @@ function kernel(root: string): Finding {
   return { severity: "ok", subject: "kernel", message: "IPv4 and IPv6 are there" };
 }
 
-/** The runtime writes machine code while it runs; a process that may not do so ends at once (docs/reference/requirements.md). */
+/** Looks whether a process may write machine code while it runs; else the runtime ends at once (docs/reference/requirements.md). */
 function memory(root: string): Finding {
   const status = text(join(root, "sys/fs/selinux/booleans/deny_execmem"));
   if (status.startsWith("1")) {
@@ -54,7 +54,7 @@ function memory(root: string): Finding {
   return { severity: "ok", subject: "memory", message: "nothing known denies memory that is written and executed" };
 }
 
-/** What the conflist chains after the main plugin. */
+/** Looks for what the conflist chains after the main plugin. */
 function plugins({ binDirs, pluginSource }: Subject): readonly Finding[] {
   return ["portmap", "loopback"].map((name) => {
     const found = [...binDirs, ...(pluginSource === "" ? [] : [pluginSource])].map((directory) => join(directory, name)).find(isExecutable);
@@ -90,7 +90,7 @@ function text(path: string): string {
 
 type Places = Pick<InstallSettings, "netDir" | "hostNetDir" | "serviceAccount">;
 
-/** A list without any server, for hosts that have none. */
+/** Names a list without any server, for hosts that lack one. */
 const LOCAL = "manifests/conflist/10-tortie-local.conflist";
 
 /** @param text of the conflist @returns nothing for a list without our main plugin, which is not ours to judge */
@@ -112,7 +112,7 @@ function etcd({ etcd_endpoints: endpoints, etcd_discovery_srv: discovery }: Json
   return { severity: "missing", subject: "datastore", message: "the list's datastore is etcd, and ETCD_ENDPOINTS names none" };
 }
 
-/** In a pod the installer writes it, and paths of the host cannot be looked at but for the directory of lists. */
+/** Looks for the kubeconfig. In a pod the installer writes it, and paths of the host cannot be looked at but for the directory of lists. */
 function kubeconfig({ kubernetes, k8s_api_root: root }: JsonObject, places: Places): Finding {
   const subject = "datastore";
   const path = isJsonObject(kubernetes) ? kubernetes.kubeconfig : undefined;

@@ -1,6 +1,6 @@
 /**
- * What an installation has put on this host, and what it has replaced, so that `uninstall` undoes exactly that; and the conflist as it was
- * installed, so that one that others have edited since can be told. Kept beside the conflist under a name that no runtime reads.
+ * Records what an installation has put on this host, and what it has replaced, so that `uninstall` undoes exactly that; and the conflist as
+ * it was installed, so that one that others have edited since can be told. Kept beside the conflist under a name that no runtime reads.
  */
 import { linkSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
@@ -12,7 +12,7 @@ import { removeWhole, writeWhole } from "./files.ts";
 import { isOwnKubeconfig } from "./kubeconfig.ts";
 import { isKubeconfigName } from "./settings.ts";
 
-/** libcni reads *.conf, *.conflist and *.json. */
+/** Hides the record from libcni, which reads *.conf, *.conflist and *.json. */
 const NAME = ".tortie-install";
 
 export interface InstallRecord {
@@ -45,7 +45,7 @@ export function readRecord(netDir: string): InstallRecord {
   }
 }
 
-/** Written before what it names: an installer that dies leaves nothing that the record does not know. */
+/** Writes the record before what it names: an installer that dies leaves nothing that the record does not know. */
 export function writeRecord(netDir: string, { files, formers, installed, conflist }: InstallRecord): void {
   const lists = { files: [...new Set(files)].sort(), formers: [...new Set(formers)].sort() };
   const text = stringifyJson({ format: 1, ...lists, installed, conflist }, 2);
@@ -78,8 +78,8 @@ export function noteInstalled(netDir: string, paths: readonly string[]): void {
 }
 
 /**
- * Changes with every replacement, since files come into their places by rename(2). The device is no part of it: btrfs and overlayfs give it
- * another number at each mount.
+ * Changes with every replacement, since files come into their places by rename(2). The device does not belong to it: btrfs and overlayfs
+ * give it another number at each mount.
  * @returns `undefined` when nothing is there
  */
 function fingerprintOf(path: string): string | undefined {
@@ -87,7 +87,7 @@ function fingerprintOf(path: string): string | undefined {
   return status && withoutDevice(`${status.identity} ${status.size} ${status.modified}`);
 }
 
-/** Earlier installers noted the device, before a ":". */
+/** Drops the device, which earlier installers noted before a ":". */
 function withoutDevice(fingerprint: string): string {
   return fingerprint.slice(fingerprint.indexOf(":") + 1);
 }
@@ -100,7 +100,7 @@ export function hasFormer(path: string): boolean {
   return isThere(formerOf(path));
 }
 
-/** @throws SystemError when there is none */
+/** @throws SystemError when it is missing */
 export function readFormer(path: string): string {
   return readText(formerOf(path));
 }
@@ -124,7 +124,7 @@ function isTexts(value: unknown): value is Readonly<Record<string, string>> {
   return typeof value === "object" && value !== null && !Array.isArray(value) && Object.values(value).every(isText);
 }
 
-/** Neither a plugin nor a configuration for any runtime; a hard link, so that nothing is copied. */
+/** Names what is neither a plugin nor a configuration for any runtime; a hard link, so that nothing is copied. */
 function formerOf(path: string): string {
   return join(dirname(path), `.${basename(path)}.before-tortie`);
 }
@@ -138,12 +138,12 @@ export function isStillOurs(path: string, { installed, conflist }: Pick<InstallR
   return fingerprint === undefined || fingerprint === fingerprintOf(path);
 }
 
-/** libcni reads these (libcni/conf.go, ConfFiles). */
+/** Knows the files that libcni reads (libcni/conf.go, ConfFiles). */
 export function isConflist(path: string): boolean {
   return /\.(conf|conflist|json)$/.test(path);
 }
 
-/** Others may have edited the list: what tells it is the main plugin. One that cannot be read is nobody else's. */
+/** Knows our list by its main plugin, since others may have edited it. One that cannot be read is nobody else's. */
 function isListOfOurs(text: string, installed: string): boolean {
   const [main] = typesOf(installed) ?? [];
   const types = typesOf(text);

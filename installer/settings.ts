@@ -1,10 +1,10 @@
-/** What the installer is to do: Calico's environment variables (C§9.2), and where the host's directories are seen from here. */
+/** Reads what the installer is to do: Calico's environment variables (C§9.2), and where the host's directories are seen from here. */
 import type { Environment } from "../lib/cni/protocol.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import { SERVICE_ACCOUNT_FOLDER } from "../lib/kubernetes/config/resolve.ts";
 import { hostName } from "../lib/system/files.ts";
 
-/** Where things are; the defaults are those of Calico's container image (C§9.1). */
+/** Says where things are; the defaults are those of Calico's container image (C§9.1). */
 export interface InstallPaths {
   /** The executable that is installed under the names; its folder has the forwarder, which is installed in front of it. */
   readonly source: string;
@@ -47,7 +47,7 @@ export interface InstallSettings extends InstallPaths {
   readonly env: Environment;
 }
 
-/** What the executable is installed as. */
+/** Says what the executable is installed as. */
 export interface InstalledNames {
   /** The main plugin and the IPAM plugin: a runtime needs both. */
   readonly plugins: readonly [main: string, ipam: string];
@@ -99,19 +99,19 @@ export function readInstallSettings(env: Environment, paths: InstallPaths, names
   };
 }
 
-/** The API server's URL for the kubeconfig: an IPv6 host in brackets (C§9.2). */
+/** Returns the API server's URL for the kubeconfig: an IPv6 host in brackets (C§9.2). */
 function serverOf(env: Environment): string {
   const host = env.KUBERNETES_SERVICE_HOST ?? "";
   const authority = host.includes(":") ? `[${host}]` : host;
   return `${env.KUBERNETES_SERVICE_PROTOCOL || "https"}://${authority}:${env.KUBERNETES_SERVICE_PORT ?? ""}`;
 }
 
-/** The node's name where no variable gives it (C§9.4). */
+/** Returns the node's name where no variable gives it (C§9.4). */
 export function defaultNodeName(): string {
   return hostName().toLowerCase();
 }
 
-/** Set and empty wins over the default only for template variables; here it means the default. */
+/** Takes a variable that is set and empty for the default; only for template variables it wins over that. */
 function textOf(env: Environment, name: string, fallback: string): string {
   return env[name] || fallback;
 }
@@ -122,7 +122,7 @@ function fileNameOf(env: Environment, name: string, fallback: string): string {
   return value;
 }
 
-/** It ends so, because that tells an installation's kubeconfig from its other files when they are taken away. */
+/** Requires the ending that tells an installation's kubeconfig from its other files when they are taken away. */
 function kubeconfigNameOf(env: Environment): string {
   const value = fileNameOf(env, "TORTIE_KUBECONFIG_NAME", "calico-kubeconfig");
   if (!isKubeconfigName(value)) throw refused("TORTIE_KUBECONFIG_NAME", value, 'a name that ends in "-kubeconfig"');
@@ -133,7 +133,7 @@ export function isKubeconfigName(name: string): boolean {
   return name.endsWith("-kubeconfig");
 }
 
-/** The spellings of Go's strconv.ParseBool. */
+/** Takes the spellings of Go's strconv.ParseBool. */
 function booleanOf(env: Environment, name: string, fallback: boolean): boolean {
   const value = env[name];
   if (value === undefined || value === "") return fallback;
@@ -151,7 +151,7 @@ function modeOf(env: Environment, name: string, fallback: number): number {
 
 const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
 
-/** A duration as Go writes it: "90s", "1h30m". */
+/** Reads a duration as Go writes it: "90s", "1h30m". */
 function durationOf(env: Environment, name: string): number | undefined {
   const value = env[name];
   if (value === undefined || value === "") return undefined;

@@ -1,11 +1,20 @@
-/** The conflist from its template: plain substitution of names between double underscores (C§9.4). */
+/**
+ * Renders the conflist from its template, by plain substitution of names between double underscores (C§9.4), and copies the certificates and
+ * the key for etcd that it names from a mounted secret into the directory that the plugins read (C§9.3, steps 1 and 4).
+ */
+
+import { chmodSync, linkSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync, statSync } from "node:fs";
+import { join } from "node:path";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { parseJson } from "../lib/json/parse.ts";
 import { isJsonObject, type JsonValue } from "../lib/json/value.ts";
-import { readText } from "../lib/system/files.ts";
+import { systemErrorCode } from "../lib/system/errno.ts";
+import { directoryOf, isThere, readText, statusOf } from "../lib/system/files.ts";
+import { exchangeNames } from "../lib/system/write-whole.ts";
+import { areEqual, copyWhole, PERMISSIONS, removeWhole, syncPath } from "./files.ts";
 import { defaultNodeName, type InstalledNames, type InstallSettings } from "./settings.ts";
 
-/** Names of the TLS files that can be installed, by the variable that says where they are. */
+/** Names the TLS files that can be installed, by the variable that says where they are. */
 export const TLS_FILES = { __ETCD_CA_CERT_FILE__: "etcd-ca", __ETCD_CERT_FILE__: "etcd-cert", __ETCD_KEY_FILE__: "etcd-key" } as const;
 
 /** Calico's text, byte for byte (recorded by its suite, I2), but for the names of the two plugins. */
@@ -36,7 +45,7 @@ function builtIn([main, ipam]: InstalledNames["plugins"]): string {
 }`;
 }
 
-/** Variables that come from the environment variable of the same bare name, with their defaults. A value that is set and empty counts. */
+/** Lists variables that come from the environment variable of the same bare name, with their defaults. A value that is set and empty counts. */
 const FROM_ENVIRONMENT: Readonly<Record<string, string>> = {
   LOG_LEVEL: "info",
   LOG_FILE_PATH: "/var/log/calico/cni/cni.log",
@@ -102,4 +111,107 @@ function tokenOf(serviceAccount: string): string {
   } catch {
     return "";
   }
+}
+
+const NAMES: readonly string[] = Object.values(TLS_FILES);
+
+/** Lets only root read the key, which opens the whole datastore, whatever modes the mounted secret or an earlier installation had. */
+const KEY_MODE = 0o600;
+const DIRECTORY_MODE = 0o700;
+
+type Places = Pick<InstallSettings, "tlsDir" | "netDir">;
+type Log = (line: string) => void;
+
+export function tlsDirectory(netDir: string): string {
+  return join(netDir, "calico-tls");
+}
+
+/**
+ * Copies only the three files, never what else the directory holds. They change together: a new certificate and the old key are of
+ * no use. A file that is no longer given stays until `removeOtherTlsFiles`, because the conflist names it; Calico's installer has none of
+ * them for a moment.
+ *
+ * @returns the names that are given
+ */
+export function installTlsFiles({ tlsDir, netDir }: Places, log: Log): ReadonlySet<string> {
+  const target = tlsDirectory(netDir);
+  const given = NAMES.filter((name) => isFile(join(tlsDir, name)));
+  if (given.length > 0) {
+    for (const name of NAMES) if (!given.includes(name)) log(`warning: ${join(tlsDir, name)} is not there`);
+    closeToOthers(target);
+    const changed = given.filter((name) => !areEqual(join(tlsDir, name), join(target, name), modeOf(name)));
+    if (changed.length > 0 && !areReplacedTogether(tlsDir, target, given)) {
+      for (const name of changed) copyWhole(join(tlsDir, name), join(target, name), { mode: modeOf(name) });
+    }
+    for (const name of changed) log(`${join(target, name)} installed`);
+  }
+  return new Set(given);
+}
+
+/** Closes the directory to others before a key is put there. */
+function closeToOthers(directory: string): void {
+  const status = statusOf(directory);
+  if (status !== undefined && (status.mode & PERMISSIONS) !== DIRECTORY_MODE) chmodSync(directory, DIRECTORY_MODE);
+}
+
+/** @returns `undefined` for certificates, which have the mode of their source */
+function modeOf(name: string): number | undefined {
+  return name === TLS_FILES.__ETCD_KEY_FILE__ ? KEY_MODE : undefined;
+}
+
+/** Removes everything else of the directory; what begins with a dot is what stood there before the installation. */
+export function removeOtherTlsFiles(netDir: string, given: ReadonlySet<string>, log: Log): void {
+  const directory = tlsDirectory(netDir);
+  if (isThere(directory)) {
+    for (const name of readdirSync(directory)) {
+      const path = join(directory, name);
+      if (!name.startsWith(".") && !given.has(name) && removeWhole(path)) log(`${path} removed: it is not given any more`);
+    }
+  }
+  removeTlsRemains(netDir);
+}
+
+/** Removes the directory when nothing is in it, and what an installer that died had begun to put there. */
+export function removeTlsRemains(netDir: string): void {
+  const directory = tlsDirectory(netDir);
+  rmSync(nextOf(directory), { recursive: true, force: true });
+  if (isThere(directory) && readdirSync(directory).length === 0) rmdirSync(directory);
+}
+
+/**
+ * Makes the directory as it shall be beside the old one, and lets the two change names.
+ *
+ * @returns `false` where that cannot be: something is mounted on the directory, or the file system does not do it
+ */
+function areReplacedTogether(tlsDir: string, target: string, given: readonly string[]): boolean {
+  const next = nextOf(target);
+  const before = statusOf(target);
+  rmSync(next, { recursive: true, force: true });
+  try {
+    mkdirSync(next, { mode: DIRECTORY_MODE });
+    if (before !== undefined) {
+      for (const name of readdirSync(target)) if (!given.includes(name)) linkSync(join(target, name), join(next, name));
+    }
+    for (const name of given) copyWhole(join(tlsDir, name), join(next, name), { mode: modeOf(name) });
+    syncPath(next);
+    if (before === undefined) renameSync(next, target);
+    else if (!exchangeNames(next, target)) return false;
+    syncPath(directoryOf(target));
+    return true;
+  } catch (error) {
+    // A link out of what is mounted there.
+    if (systemErrorCode(error) === "EXDEV") return false;
+    throw error;
+  } finally {
+    rmSync(next, { recursive: true, force: true });
+  }
+}
+
+function nextOf(directory: string): string {
+  return `${directory}.tmp`;
+}
+
+/** Follows symbolic links, which is what a mounted secret consists of. */
+function isFile(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
 }

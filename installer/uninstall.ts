@@ -19,7 +19,7 @@ import {
   recordPath,
   restoreFormer,
 } from "./record.ts";
-import { removeTlsRemains } from "./tls-files.ts";
+import { removeTlsRemains } from "./template.ts";
 
 /**
  * @param netDir where the record is
@@ -50,8 +50,8 @@ function undoAll(netDir: string, isDry: boolean, log: Log): readonly string[] {
 }
 
 /**
- * Takes the network configuration away, so that runtimes take the next one, and leaves what pods need that were added by it. Where there
- * is no other configuration nothing happens: a runtime without any deletes no pod.
+ * Takes the network configuration away, so that runtimes take the next one, and leaves what pods need that were added by it. Without another
+ * configuration nothing happens: a runtime that has none deletes no pod.
  *
  * @throws TortieError `uninstall-failed`
  */
@@ -66,7 +66,7 @@ export function uninstallConflist(netDir: string, log: Log): void {
   });
 }
 
-/** What was there before comes back before ours goes: a runtime without any list deletes no pod. */
+/** Orders the conflists: what was there before comes back before ours goes, because a runtime without any list deletes no pod. */
 function inOrder(conflists: readonly string[]): readonly string[] {
   return conflists.toSorted((one, other) => Number(hasFormer(other)) - Number(hasFormer(one)));
 }
@@ -97,10 +97,10 @@ function undo(path: string, record: InstallRecord, log: Log): void {
 
 const LINKS = "/sys/class/net";
 const LOOK_MS = 1_000;
-/** A line a minute says that it still waits. */
+/** Counts looks so that a line a minute says that it still waits. */
 const LOOKS_A_LINE = 60;
 
-/** Names of the host ends that bear Tortie's alias (Documentation/ABI/testing/sysfs-class-net, `ifalias`). */
+/** Names the host ends that bear Tortie's alias (Documentation/ABI/testing/sysfs-class-net, `ifalias`). */
 export function linksOfPods(folder = LINKS): readonly string[] {
   return readdirSync(folder).filter((name) => isAttachmentAlias(aliasOf(join(folder, name, "ifalias"))));
 }
@@ -125,7 +125,7 @@ export async function untilNoPodIsLeft(
   return false;
 }
 
-/** A link may go while it is looked at. */
+/** Reads the alias of a link, which may go meanwhile. */
 function aliasOf(path: string): string {
   try {
     return readFileSync(path, "utf8").trimEnd();

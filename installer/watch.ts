@@ -1,5 +1,5 @@
 /**
- * What stays after an installation: renews the token before it expires, restores a conflist that was removed, and takes over TLS files
+ * Stays after an installation: renews the token before it expires, restores a conflist that was removed, and takes over TLS files
  * that were renewed (C§9.5). Nothing here ends the process: a failure is logged, shown by the health answer, and tried again.
  */
 import { watch as watchDirectory } from "node:fs";
@@ -9,24 +9,23 @@ import { isThere } from "../lib/system/files.ts";
 import { type Installed, install, installConflist, installKubeconfig, type Log } from "./install.ts";
 import { isInPod, kubeconfigPath, type Token } from "./kubeconfig.ts";
 import type { InstallSettings } from "./settings.ts";
-import { renderConflist } from "./template.ts";
-import { installTlsFiles, removeOtherTlsFiles } from "./tls-files.ts";
+import { installTlsFiles, removeOtherTlsFiles, renderConflist } from "./template.ts";
 
-/** Milliseconds before a failed renewal, or one of a token about to end, is tried again (C§9.5). */
+/** Counts milliseconds before a failed renewal, or one of a token about to end, is tried again (C§9.5). */
 const RETRY_MS = 5000;
 /** Events of one renewal of a mounted secret come together. */
 const COALESCE_MS = 50;
-/** Beside the events of the file system, which can be lost. */
+/** Looks beside the events of the file system, which can be lost. */
 const LOOK_MS = 30_000;
 
 interface WatchHealth {
   /** Empty when all is well. */
   readonly problems: readonly string[];
-  /** Milliseconds since 1970; `undefined` where there is no token. */
+  /** Milliseconds since 1970; `undefined` without a token. */
   readonly tokenExpiresMs: number | undefined;
 }
 
-/** A quarter of the token's life that is left, doubled at random, so that the nodes of a cluster do not all ask at once (C§9.5). */
+/** Returns a quarter of the token's life that is left, doubled at random, so that the nodes of a cluster do not all ask at once (C§9.5). */
 export function pauseUntilRenewal(leftMs: number, configuredMs: number | undefined, random: () => number): number {
   if (configuredMs !== undefined) return configuredMs;
   return Math.max(leftMs / 4, RETRY_MS) * (1 + random());
@@ -44,7 +43,7 @@ export class InstallationWatch {
   #wake: (() => void) | undefined;
   #isTokenStale = false;
 
-  /** @param installed just now; its token is that of the kubeconfig: in a pod, where there is none yet, it is asked for at once */
+  /** @param installed just now; its token is that of the kubeconfig: in a pod that has none yet it is asked for at once */
   constructor(settings: InstallSettings, { token, remarks }: Installed, log: Log) {
     this.#settings = settings;
     this.#keepsToken = token !== undefined || isInPod(settings);
@@ -123,7 +122,7 @@ export class InstallationWatch {
     this.#problems.set(what, messageOf(error));
   }
 
-  /** Without a watch the look every 30 s remains. */
+  /** Watches a directory; where that fails, the look every 30 s remains. */
   #watch(directory: string, onChange: () => void): { close(): void } | undefined {
     if (!isThere(directory)) return undefined;
     try {
@@ -175,7 +174,7 @@ export async function runInstaller(settings: InstallSettings, { log, healthPort 
   }
 }
 
-/** 200 while nothing is wrong, else 503; the body says what. */
+/** Answers 200 while nothing is wrong, else 503; the body says what. */
 function serveHealth(watch: InstallationWatch, port: number) {
   return Bun.serve({
     hostname: "127.0.0.1",

@@ -1,5 +1,5 @@
 /**
- * IPAM ADD: the addresses of one attachment, both families or none (I§1.6, design invariant 6).
+ * Serves IPAM ADD: takes the addresses of one attachment, both families or none (I§1.6, design invariant 6).
  * Not idempotent, as Calico's: a second ADD of the same container takes another address under the same handle.
  */
 import { type Address, formatPrefix, type Prefix } from "../lib/addresses/address.ts";
@@ -16,7 +16,7 @@ import type { IpamNode } from "./node.ts";
 import { ensurePools } from "./pools-from-config.ts";
 import { isLauncherPod, type Workload, workloadOf } from "./workload.ts";
 
-/** Addresses in the order of the result, and the way to give back exactly what this call took. */
+/** Has addresses in the order of the result, and the way to give back exactly what this call took. */
 export interface Assignment {
   readonly prefixes: readonly Prefix[];
   /** Some of them were the handle's before (I§3.9). */
@@ -24,7 +24,7 @@ export interface Assignment {
   giveBack(): Promise<void>;
 }
 
-/** For whom and how an address is taken. */
+/** Says for whom and how an address is taken. */
 export interface AssignmentRequest {
   readonly workload: Workload;
   readonly config: NetworkConfig;
@@ -41,11 +41,11 @@ export interface AddOptions {
 }
 
 export interface IpamAddition {
-  /** With the prefix lengths that are printed, in the order of the result. */
+  /** Has the prefix lengths that are printed, in the order of the result. */
   readonly addresses: readonly Prefix[];
   /** false for the target of a migration, whose host routes come when it takes over (C§2.3 S9). */
   readonly hasRoutes: boolean;
-  /** For a caller whose later step fails: releases what this ADD took, and nothing that an earlier ADD of the container holds. */
+  /** Serves a caller whose later step fails: releases what this ADD took, and nothing that an earlier ADD of the container holds. */
   giveBack(): Promise<void>;
 }
 
@@ -75,13 +75,13 @@ export async function ipamAdd(call: IpamCall, node: IpamNode, { mustBeNew = fals
   return { addresses: prefixes, hasRoutes: true, giveBack };
 }
 
-/** The result as it is printed. */
+/** Makes the result as it is printed. */
 export function ipamResultOf(added: Pick<IpamAddition, "addresses" | "hasRoutes">): CniResult {
   const ips = added.addresses.map((address) => ({ address: formatPrefix(address) }));
   return { interfaces: [], ips, routes: printedRoutes(added), dns: {} };
 }
 
-/** One route an address with the identical text, host bits kept (I§1.6 step 6). */
+/** Makes one route an address with the identical text, host bits kept (I§1.6 step 6). */
 export function printedRoutes({ addresses, hasRoutes }: Pick<IpamAddition, "addresses" | "hasRoutes">): readonly CniRoute[] {
   return hasRoutes ? addresses.map((address) => ({ dst: formatPrefix(address) })) : [];
 }
@@ -98,10 +98,7 @@ function checkAdd(
   if (datastore.traits.nodesAreObjects) checkNode(nodeName);
 }
 
-/**
- * Said in Calico's words without asking: no node can have such a name, and no affinity either (recordings node-name-capital,
- * long-node-260).
- */
+/** Refuses in Calico's words a name that neither a node nor an affinity can have (recordings node-name-capital, long-node-260). */
 function checkNode(name: string): void {
   if (isSubdomain(name)) return;
   throw new TortieError("identity-invalid", `resource does not exist: Node(${name}) with error: nodes "${name}" not found`);

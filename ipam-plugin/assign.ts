@@ -20,7 +20,7 @@ import { withNodeLock } from "./node-lock.ts";
 import { ownerAttributes, soleOwner } from "./workload.ts";
 
 /**
- * Both families or none; printed with their blocks' prefix lengths, IPv4 first.
+ * Assigns both families or none; printed with their blocks' prefix lengths, IPv4 first.
  *
  * A handle that must be new is looked for as well when no address is left: it may hold the last ones.
  *
@@ -83,7 +83,7 @@ export async function assignAutomatic(
   throw failure;
 }
 
-/** Whether the handle exists; false when that cannot be told, because another error is about to be reported. */
+/** Tells whether the handle exists; false when that cannot be told, because another error is about to be reported. */
 async function exists(handle: string, { datastore }: IpamNode): Promise<boolean> {
   try {
     return (await datastore.handles.get(handle)) !== undefined;
@@ -93,7 +93,7 @@ async function exists(handle: string, { datastore }: IpamNode): Promise<boolean>
   }
 }
 
-/** The first thing that is missing, an error before a shortage. */
+/** Returns the first thing that is missing, an error before a shortage. */
 function failureOf({ ipv4, ipv6 }: AutoAssignResult): Error | undefined {
   return ipv4?.error ?? ipv6?.error ?? shortage(ipv4) ?? shortage(ipv6);
 }
@@ -109,7 +109,8 @@ function addressesOf({ ipv4, ipv6 }: AutoAssignResult): readonly AssignedAddress
 }
 
 /**
- * Addresses asked for by name, with `IP=` of CNI_ARGS or the `ips` capability: all of them or none, IPv4 first; printed as single addresses.
+ * Assigns addresses asked for by name, with `IP=` of CNI_ARGS or the `ips` capability: all of them or none, IPv4 first; printed as single
+ * addresses.
  * @throws what `Allocator.assignIp` refuses
  */
 export async function assignRequested(

@@ -1,4 +1,4 @@
-/** What one call of the IPAM plugin asks for: resolved by its executable, or by the main plugin that serves it in the same process. */
+/** Resolves what one call of the IPAM plugin asks for, in its executable or in the main plugin that serves it in the same process. */
 
 import type { Address } from "../lib/addresses/address.ts";
 import type { CniRequest, Environment, ValidAttachment } from "../lib/cni/protocol.ts";
@@ -17,7 +17,7 @@ export interface IpamCall {
   readonly log: Pick<Logger, "info" | "error" | "writeNow">;
   /** Aborts when the caller has given up; what was taken is given back all the same. */
   readonly signal: AbortSignal;
-  /** Of a GC: what must be kept although the runtime does not list it. Absent: nothing. */
+  /** Says what a GC must keep although the runtime does not list it. Absent: nothing. */
   readonly collection?: Collection;
   /** Absent: as the request says. */
   readonly identity?: WorkloadIdentity;
@@ -36,14 +36,14 @@ export function resolveIpamCall(
   return { request, config, datastore: chooseDatastore(config, env), nodeName: nodeName(config), log, signal };
 }
 
-/** Whose link or addresses a GC is about to remove. */
+/** Tells whose link or addresses a GC is about to remove. */
 export interface CollectedOwner {
   readonly containerId: string;
   /** Absent: all interfaces of the container. */
   readonly ifname?: string;
 }
 
-/** What a process that serves many calls adds to a GC: others are added while it runs, which the specification of CNI leaves to runtimes. */
+/** Has what a process of many calls adds to a GC: others are added while it runs, which the specification of CNI leaves to runtimes. */
 export interface Collection {
   /** Attachments of the network that have an operation under way now, or whose ADD has come since the GC began. */
   inUse(): readonly ValidAttachment[];
@@ -54,7 +54,7 @@ export interface Collection {
   remove(owner: CollectedOwner, work: () => Promise<void>): Promise<boolean>;
 }
 
-/** Of a process that serves one call: nothing else is under way that it could know of. */
+/** Serves a process of one call: it knows of nothing else under way. */
 export const LONE_COLLECTION: Collection = {
   inUse: () => [],
   remove: async (_, work) => {

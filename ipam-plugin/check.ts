@@ -1,4 +1,4 @@
-/** IPAM CHECK: every address of `prevResult` is still this container's (CNI 1.1.0; Calico verifies nothing, design §8). */
+/** Serves IPAM CHECK: every address of `prevResult` is still this container's (CNI 1.1.0; Calico verifies nothing, design §8). */
 import { type Address, formatAddress, parsePrefix } from "../lib/addresses/address.ts";
 import { parseResult } from "../lib/cni/result.ts";
 import { TortieError } from "../lib/errors/errors.ts";
@@ -34,7 +34,7 @@ export function refuseMissing({ request, config }: Pick<IpamCall, "request" | "c
   if (missing.length > 0) throw new TortieError("check-failed", `container ${containerId}: ${missing.join(", ")} not ${where}`);
 }
 
-/** Where the container's addresses may be, the likeliest first: its virtual machine's handle, and both forms of its own. */
+/** Lists where the container's addresses may be, the likeliest first: its virtual machine's handle, and both forms of its own. */
 async function handlesOf(workload: Workload, network: string, { datastore }: IpamNode): Promise<readonly [string, ...string[]]> {
   const { handle, legacyHandle, identity } = workload;
   if (!isLauncherPod(identity) || !datastore.traits.hasVirtualMachines) return [handle, legacyHandle];
@@ -43,7 +43,7 @@ async function handlesOf(workload: Workload, network: string, { datastore }: Ipa
   return machine === undefined ? [handle, legacyHandle] : [machine.handle, handle, legacyHandle];
 }
 
-/** The addresses of the handles, as canonical text. */
+/** Reads the addresses of the handles, as canonical text. */
 async function heldBy(handles: readonly string[], { allocator }: IpamNode): Promise<ReadonlySet<string>> {
   const addresses: Address[] = [];
   for (const name of handles) {
@@ -52,7 +52,7 @@ async function heldBy(handles: readonly string[], { allocator }: IpamNode): Prom
   return new Set(addresses.map(formatAddress));
 }
 
-/** The address without its prefix length; text that is no address has no holder. */
+/** Returns the address without its prefix length; other text, which has no holder, as it is. */
 function canonical(text: string): string {
   const prefix = parsePrefix(text);
   return prefix === undefined ? text : formatAddress(prefix.address);

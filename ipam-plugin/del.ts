@@ -1,20 +1,18 @@
-/**
- * IPAM DEL: release what the container holds, by both forms of its handle, and leave its virtual machine; nothing held is success (I§1.7).
- */
+/** Serves IPAM DEL: releases what both forms of the container's handle hold, and leaves its virtual machine; nothing held is success (I§1.7). */
 import type { Operation } from "./allocator/allocator.ts";
 import type { IpamCall } from "./call.ts";
 import type { IpamNode } from "./node.ts";
 import { withNodeLock } from "./node-lock.ts";
 import { isLauncherPod, mayHoldByLegacyHandle, workloadOf } from "./workload.ts";
 
-/** What the releases of one DEL share. */
+/** Has what the releases of one DEL share. */
 export interface Release {
   readonly operation: Operation;
   readonly keepDeselected: boolean;
 }
 
 /**
- * Everything is asked under the lock: what was read before a long wait for it would be old, and its answer would come too late.
+ * Asks everything under the lock: what was read before a long wait for it would be old, and its answer would come too late.
  *
  * Pools, the address asked for and the lock file never matter here. Every step is tried whatever becomes of the first, and the
  * first error is thrown (design, invariant 4).

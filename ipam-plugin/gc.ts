@@ -1,5 +1,5 @@
 /**
- * IPAM GC: release the addresses of attachments that the runtime no longer knows (CNI 1.1.0), of this network and this node only.
+ * Serves IPAM GC: releases the addresses of attachments that the runtime no longer knows (CNI 1.1.0), of this network and this node only.
  * Addresses of virtual machines, tunnels and legacy handles have other guardians and are never touched. Blocks that stand empty in a pool
  * that is not for this node any more are given up.
  */
@@ -15,7 +15,7 @@ import { LONE_COLLECTION } from "./call.ts";
 import type { IpamNode } from "./node.ts";
 import { withNodeLock } from "./node-lock.ts";
 
-/** Sequence numbers count up from a time: no allocation has this one, so that a release by it only mends what the handle counts. */
+/** Matches no allocation: sequence numbers count up from a time, so that a release by it only mends what the handle counts. */
 const NO_ALLOCATION = -1n;
 
 /**
@@ -59,7 +59,7 @@ interface Unlisted {
   readonly container: string;
 }
 
-/** Whether an address of this node, or a count that a killed ADD of this node left, may be in the block. */
+/** Tells whether an address of this node, or a count that a killed ADD of this node left, may be in the block. */
 function mayConcern(block: Block, node: string): boolean {
   const { affinity } = block;
   if (affinity === undefined || affinity.name === node || !isReadable(block)) return true;
@@ -82,8 +82,8 @@ async function collect({ handle, container }: Unlisted, call: IpamCall, node: Ip
 }
 
 /**
- * Felix and other nodes read a pod's annotations, so an address is free only when they name it no more (invariant 3). The pods are those
- * that the addresses were given to: the plugins' account may not list pods (C§8.2).
+ * Clears annotations. Felix and other nodes read those of a pod, so an address is free only when they name it no more (invariant 3). The
+ * pods are those that the addresses were given to: the plugins' account may not list pods (C§8.2).
  */
 async function clearAnnotations(addresses: readonly HeldAddress[], container: string, nodeName: string, node: IpamNode): Promise<void> {
   const pods = new Map<string, NamespacedName>();
@@ -95,7 +95,7 @@ async function clearAnnotations(addresses: readonly HeldAddress[], container: st
 }
 
 /**
- * The container of a handle of this network. A container id with a "." cannot be told from a longer network name, and `.vmi.` marks a
+ * Returns the container of a handle of this network. A container id with a "." cannot be told from a longer network name, and `.vmi.` marks a
  * virtual machine (I§2.5): both are `undefined`, their own DEL releases them.
  */
 function containerOf(handle: string, network: string): string | undefined {
@@ -105,7 +105,7 @@ function containerOf(handle: string, network: string): string | undefined {
   return container === "" || container.includes(".") ? undefined : container;
 }
 
-/** Given out by an ADD on this node: not a tunnel's, a virtual machine's, or one that stands under the legacy `<namespace>.<pod>`. */
+/** Tells whether an ADD on this node gave it out: not a tunnel's, a virtual machine's, or one under the legacy `<namespace>.<pod>`. */
 function isOurs({ handle, activeOwner }: HeldAddress, node: string): boolean {
   const { namespace, pod, type } = activeOwner;
   if (activeOwner["vmi-name"] !== undefined || type !== undefined) return false;

@@ -1,4 +1,4 @@
-/** The verbs of the IPAM plugin (I§1), each served with an open datastore: by its own executable, or inside the main plugin. */
+/** Serves the verbs of the IPAM plugin (I§1), each with an open datastore: by its own executable, or inside the main plugin. */
 export { HandleExistsError } from "./allocator/types.ts";
 
 import type { CniCommand } from "../lib/cni/protocol.ts";
@@ -12,7 +12,7 @@ import { ipamStatus } from "./status.ts";
 export { ipamAdd, ipamResultOf, printedRoutes } from "./add.ts";
 
 /**
- * The verbs that return nothing.
+ * Serves the verbs that return nothing.
  * @param command need not be the request's own: an ADD that finds what a killed one left runs DEL first
  */
 export function ipamRun(command: Exclude<CniCommand, "ADD" | "VERSION">, call: IpamCall, node: IpamNode): Promise<void> {

@@ -1,5 +1,5 @@
 /**
- * The node's lock: IPAM processes of one node take turns, ours and Calico's (I§1.8). It only spares the store conflicts. Addresses are
+ * Takes the node's lock: IPAM processes of one node take turns, ours and Calico's (I§1.8). It only spares the store conflicts. Addresses are
  * kept apart by compare-and-swap, so a failure to lock is not fatal.
  *
  * Calls of one process queue up in the order in which they came. The first of them tries the flock(2) of the file, again and again while
@@ -12,15 +12,15 @@ import { lockHolder, tryLockFile } from "../lib/system/flock.ts";
 import type { IpamCall } from "./call.ts";
 import type { IpamNode } from "./node.ts";
 
-/** Time for one allocation or release, which begins when the lock is taken (I§1.8, I§9). */
+/** Limits the time for one allocation or release, which begins when the lock is taken (I§1.8, I§9). */
 const TIME_LIMIT_MS = 90_000;
 
 const SHORTEST_PAUSE_MS = 5;
 const LONGEST_PAUSE_MS = 50;
 
-/** The lock while it is held. */
+/** Represents the lock while it is held. */
 export interface NodeLock extends Disposable {
-  /** Whether another holder had the lock, or was before us in line, when it was asked for. */
+  /** Tells whether another holder had the lock, or was before us in line, when it was asked for. */
   readonly hadToWait: boolean;
 }
 
@@ -102,11 +102,11 @@ interface Turn {
   readonly isNext: boolean;
   /** Resolves when all who were before have ended their turn. */
   readonly came: Promise<void>;
-  /** A turn may end before it came. */
+  /** Ends the turn, which may be before it came. */
   end(): void;
 }
 
-/** What begins each turn that has not ended, by path, in the order in which they were asked for. */
+/** Holds what begins each turn that has not ended, by path, in the order in which they were asked for. */
 const queues = new Map<string, (() => void)[]>();
 
 function queueUp(path: string): Turn {

@@ -1,6 +1,4 @@
-/**
- * What a node can do for the IPAM plugin. Nothing in here belongs to one call: an executable builds one, a process of many calls keeps it.
- */
+/** Defines what a node can do for the IPAM plugin, apart from any call: an executable builds one, a process of many calls keeps it. */
 import type { Datastore } from "../lib/datastore/datastore.ts";
 import type { NamespacedName } from "../lib/kubernetes/objects.ts";
 import type { Logger } from "../lib/log/logger.ts";
@@ -24,7 +22,7 @@ export interface IpamNode {
    * @throws DatastoreError
    */
   readonly clearAnnotations: (pod: NamespacedName, containerId: string, nodeName: string) => Promise<unknown>;
-  /** Whether this process has made the handle, so that the container holds nothing under an older form of it. */
+  /** Tells whether this process has made the handle, so that the container holds nothing under an older form of it. */
   readonly hasMadeHandle: (handle: string) => boolean;
   /** The file that says that this node's affinities have their labels (`upgradeLabelsOnce`). */
   readonly upgradeMarker: string;
@@ -33,7 +31,7 @@ export interface IpamNode {
 /** Calico's own marker, so that neither of us repeats what the other has done. */
 const UPGRADE_MARKER = "/var/run/calico/cni/ipam_upgraded";
 
-/** What must be given; the rest has the system's own. */
+/** Has what must be given; the rest has the system's own. */
 export interface IpamNodeInput extends Partial<IpamNode> {
   readonly datastore: Datastore;
   /** Told of problems that no call failed over. */

@@ -1,4 +1,4 @@
-/** `ipam.pools` of the network configuration against the pools of the local datastore: made at first use, never bent silently. */
+/** Makes the pools of the local datastore by `ipam.pools` of the network configuration: made at first use, never bent silently. */
 
 import { covers, parsePrefix } from "../lib/addresses/address.ts";
 import type { NetworkConfig } from "../lib/config/decode.ts";
@@ -12,7 +12,7 @@ import { TortieError } from "../lib/errors/errors.ts";
  * Makes the datastore's pools what the configuration says; one read when they are so already. A datastore whose pools come from
  * elsewhere is left alone.
  *
- * @throws TortieError `netconf-value`, `pool-conflict`, `pool-missing` when there is no pool at all
+ * @throws TortieError `netconf-value`, `pool-conflict`, `pool-missing` without any pool
  */
 export async function ensurePools(config: Pick<NetworkConfig, "ipam">, datastore: Datastore): Promise<void> {
   checkPoolsKey(config, datastore);
@@ -23,7 +23,7 @@ export async function ensurePools(config: Pick<NetworkConfig, "ipam">, datastore
   if (poolChanges(stored, wanted).length > 0) await datastore.pools.reconcile?.((now) => poolChanges(now, wanted));
 }
 
-/** What is wrong with the key whatever is stored. @throws TortieError `netconf-value` */
+/** Checks what is wrong with the key whatever is stored. @throws TortieError `netconf-value` */
 export function checkPoolsKey({ ipam }: Pick<NetworkConfig, "ipam">, datastore: Datastore): void {
   if (datastore.traits.poolsFrom === "netconf") checkLocalPools(ipam.pools);
   else if (ipam.pools.length > 0) {
@@ -34,7 +34,7 @@ export function checkPoolsKey({ ipam }: Pick<NetworkConfig, "ipam">, datastore: 
   }
 }
 
-/** The pools that are there once `ensurePools` is done. @throws TortieError `pool-conflict` */
+/** Returns the pools that are there once `ensurePools` is done. @throws TortieError `pool-conflict` */
 export function poolsToBe(stored: readonly IPPool[], { ipam }: Pick<NetworkConfig, "ipam">): readonly IPPool[] {
   return [...stored, ...poolChanges(stored, ipam.pools).filter(({ name }) => !stored.some((pool) => pool.name === name))];
 }
@@ -48,7 +48,7 @@ export function noPools(datastore: Datastore): TortieError {
 }
 
 /**
- * The pools to store, new or changed, so that the stored ones are as wanted. Stored pools that are not wanted stay: addresses of
+ * Returns the pools to store, new or changed, so that the stored ones are as wanted. Stored pools that are not wanted stay: addresses of
  * theirs may be in use.
  *
  * @throws TortieError `pool-conflict` when that would mean to change a pool's CIDR, block size or name

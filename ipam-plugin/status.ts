@@ -1,5 +1,5 @@
 /**
- * IPAM STATUS: does this node's configuration let an ADD get addresses? Changes nothing.
+ * Serves IPAM STATUS: does this node's configuration let an ADD get addresses? Changes nothing.
  *
  * Runtimes ask every few seconds, and a failure makes the whole node NotReady. So it fails (code 50) only for what every ADD on this
  * node fails of until the configuration is corrected. Full pools and a store that does not answer are lines of the log: the pods that
@@ -39,7 +39,7 @@ export async function ipamStatus({ config, nodeName, log, datastore: type }: Ipa
   }
 }
 
-/** The pools as the next ADD makes them. @throws TortieError what that ADD would fail of, whatever pod it is for */
+/** Returns the pools as the next ADD makes them. @throws TortieError what that ADD would fail of, whatever pod it is for */
 function poolsOfConfig(stored: readonly IPPool[], config: NetworkConfig, { datastore }: IpamNode): readonly IPPool[] {
   const pools = poolsToBe(stored, config);
   if (pools.length === 0) throw noPools(datastore);
@@ -64,7 +64,7 @@ function unavailable(what: string, cause: unknown): TortieError {
 }
 
 /**
- * What stands in the way of the next ADD although the configuration is right: pools that are full or disabled, a store that is paused or
+ * Says what stands in the way of the next ADD although the configuration is right: pools that are full or disabled, a store that is paused or
  * does not answer. STATUS writes it into the log, `tortiectl cni status` shows it.
  */
 export interface Finding {
@@ -72,7 +72,7 @@ export interface Finding {
   readonly message: string;
 }
 
-/** A family that the configuration switches on, and the pools that it names. */
+/** Describes a family that the configuration switches on, and the pools that it names. */
 interface WantedFamily {
   readonly family: Family;
   readonly entries: readonly string[];
@@ -86,16 +86,16 @@ export function wantedFamilies({ ipam }: Pick<NetworkConfig, "ipam">): readonly 
   return families.filter(({ isOn }) => isOn);
 }
 
-/** Whether the configuration means the pool: of the family, and named if any is named. */
+/** Tells whether the configuration means the pool: of the family, and named if any is named. */
 export function isMeant(pool: IPPool, { family, entries }: WantedFamily): boolean {
   if (parsePrefix(pool.cidr)?.address.family !== family) return false;
   return entries.length === 0 || entries.some((entry) => entry === pool.name || canonical(entry) === pool.cidr);
 }
 
-/** Whose next ADD it is about: no request is there yet. */
+/** Says whose next ADD it is about, without a request yet. */
 type FindingsCall = Pick<IpamCall, "config" | "nodeName">;
 
-/** What a person wants to know, at the price of a list of all blocks. */
+/** Finds what a person wants to know, at the price of a list of all blocks. */
 export async function ipamFindings({ config, nodeName }: FindingsCall, node: IpamNode): Promise<readonly Finding[]> {
   const { allocator, datastore } = node;
   try {
@@ -146,12 +146,12 @@ export async function findingsIn(
   return findings;
 }
 
-/** For what is only looked at: lists from memory will do. */
+/** Begins an operation that only looks: lists from memory will do. */
 function beginLooking(nodeName: string, { allocator }: Pick<IpamNode, "allocator">): Operation {
   return allocator.begin({ owner: { type: "host", name: nodeName }, mayBeOld: true });
 }
 
-/** Whether the blocks that the node has in these pools can give an address; "none" when it has no block. */
+/** Tells whether the blocks that the node has in these pools can give an address; "none" when it has no block. */
 async function ownRoom(
   pools: readonly IPPool[],
   family: Family,
@@ -170,7 +170,7 @@ async function ownRoom(
   return room;
 }
 
-/** Whether an ADD may take workload addresses from the pool (I§3.2); selectors are left to ADD, which knows the namespace. */
+/** Tells whether an ADD may take workload addresses from the pool (I§3.2); selectors are left to ADD, which knows the namespace. */
 function isEnabled(pool: IPPool, entries: readonly string[]): boolean {
   if (pool.disabled || pool.deleting || pool.allocatable === false || !allows(pool, "Workload")) return false;
   return entries.length > 0 || pool.assignmentMode === "Automatic";

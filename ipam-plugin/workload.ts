@@ -1,4 +1,4 @@
-/** Whose addresses they are: identity from CNI_ARGS, handle ids, and the attributes every address carries (I§1.4, I§1.6). */
+/** Says whose addresses they are: identity from CNI_ARGS, handle ids, and the attributes every address carries (I§1.4, I§1.6). */
 
 import { identifyWorkload, legacyHandleId, type WorkloadIdentity, workloadHandleId } from "../lib/workload/identity.ts";
 import { workloadEndpointName } from "../lib/workload/names.ts";
@@ -10,17 +10,17 @@ export interface Workload {
   readonly identity: WorkloadIdentity;
   /** `<network>.<containerID>`. */
   readonly handle: string;
-  /** Where early Calico versions kept the addresses of this workload. */
+  /** Held the addresses of this workload in early Calico versions. */
   readonly legacyHandle: string;
-  /** Of a virtual machine only: what its addresses carry beside the attributes of every address (I§1.9). */
+  /** Has, for a virtual machine only, what its addresses carry beside the attributes of every address (I§1.9). */
   readonly machineAttributes?: OwnerAttributes;
 }
 
-/** Attribute `note` of an address whose container another main plugin attached: it has no endpoint of ours. */
+/** Is the attribute `note` of an address whose container another main plugin attached: it has no endpoint of ours. */
 export const FROM_HOST_LOCAL = "moved from host-local";
 
 /**
- * The workload of an ADD, DEL or CHECK.
+ * Resolves the workload of an ADD, DEL or CHECK.
  *
  * @throws TortieError `arguments-invalid`, `identity-invalid`: no endpoint could ever have such a name, so that DEL refuses it too
  * (recordings env-container-dash, args-12)
@@ -38,7 +38,7 @@ function identityOf({ request, nodeName }: Pick<IpamCall, "request" | "nodeName"
 }
 
 /**
- * Whether a pod may carry a KubeVirt machine (I§1.9): by its name, so that no other pod costs a request or a line of code. The API
+ * Tells whether a pod may carry a KubeVirt machine (I§1.9): by its name, so that no other pod costs a request or a line of code. The API
  * server has the last word.
  */
 export function isLauncherPod({ orchestrator, pod }: WorkloadIdentity): boolean {
@@ -46,7 +46,7 @@ export function isLauncherPod({ orchestrator, pod }: WorkloadIdentity): boolean 
 }
 
 /**
- * Whose addresses a workload may release by its legacy handle: those that carry no attributes, as of the time when such handles were
+ * Says whose addresses a workload may release by its legacy handle: those that carry no attributes, as of the time when such handles were
  * made, and its own. Handles of containers (`<network>.<container id>`), virtual machines and tunnels can have the same text as a
  * legacy one, and what they hold is in use.
  */
@@ -59,7 +59,7 @@ export function mayHoldByLegacyHandle({ orchestrator, namespace, pod }: Workload
   };
 }
 
-/** The attributes that kube-controllers' GC, Felix and calicoctl look for (I§1.6 step 4, I§10.6). */
+/** Makes the attributes that kube-controllers' GC, Felix and calicoctl look for (I§1.6 step 4, I§10.6). */
 export function ownerAttributes(
   { identity, machineAttributes = {} }: Pick<Workload, "identity" | "machineAttributes">,
   nowNs: bigint,
@@ -69,7 +69,7 @@ export function ownerAttributes(
 }
 
 /**
- * The condition for giving back an address that an ADD took: another pod of the same virtual machine may have taken it over since. Other
+ * Makes the condition for giving back an address that an ADD took: another pod of the same virtual machine may have taken it over since. Other
  * addresses have no second owner, and no condition.
  */
 export function soleOwner(
@@ -79,7 +79,7 @@ export function soleOwner(
   return machineAttributes === undefined ? {} : { owners: { active: attributes, alternate: {} } };
 }
 
-/** A time as Go prints it: "2026-08-22 13:33:20.123456789 +0000 UTC", trailing zeros of the fraction left out (I§1.6 step 4). */
+/** Writes a time as Go prints it: "2026-08-22 13:33:20.123456789 +0000 UTC", trailing zeros of the fraction left out (I§1.6 step 4). */
 export function goTimestamp(nanosecondsSince1970: bigint): string {
   const milliseconds = Number(nanosecondsSince1970 / 1_000_000n);
   const [date = "", time = ""] = new Date(milliseconds).toISOString().split("T");
@@ -88,7 +88,7 @@ export function goTimestamp(nanosecondsSince1970: bigint): string {
   return `${date} ${time.slice(0, 8)}${fraction === "" ? "" : `.${fraction}`} +0000 UTC`;
 }
 
-/** What `goTimestamp` has written. @returns milliseconds since 1970; `undefined` when it is no such time */
+/** Reads what `goTimestamp` has written. @returns milliseconds since 1970; `undefined` for other text */
 export function parseGoTimestamp(text: string | undefined): number | undefined {
   const [, date, time] = /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d+)?) \+0000 UTC/.exec(text ?? "") ?? [];
   const then = date === undefined ? Number.NaN : Date.parse(`${date}T${time}Z`);

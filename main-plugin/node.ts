@@ -4,10 +4,9 @@
  */
 
 import { resolve } from "node:path";
-import type { Dataplane } from "../dataplane/dataplane.ts";
+import type { Dataplane, NodeState } from "../dataplane/dataplane.ts";
 import { LinuxDataplane } from "../dataplane/linux/linux-dataplane.ts";
 import { HostSockets } from "../dataplane/netlink/host-sockets.ts";
-import type { NodeState } from "../dataplane/node-state.ts";
 import { hostScopeFiles } from "../ipam-plugin/host-scope/files.ts";
 import type { HostScope } from "../ipam-plugin/host-scope/host-scope.ts";
 import { createIpamNode, type IpamNode } from "../ipam-plugin/node.ts";

@@ -1,20 +1,20 @@
-/** What has to be written so that the target holds what the source holds, and the writing: so many objects at once as a server takes well. */
+/** Finds what has to be written so that the target holds what the source holds, and writes it: so many objects at once as a server takes well. */
 import type { Datastore } from "../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../lib/datastore/errors.ts";
-import type { KindOfObject, Sides, StoredObject } from "./stored-object.ts";
+import type { KindOfObject, Sides, StoredObject } from "./kinds.ts";
 
-/** One kind, as both stores hold it. */
+/** Describes one kind, as both stores hold it. */
 export interface KindDifference {
   readonly kind: KindOfObject;
-  /** In the source and not in the target. */
+  /** Lists what is in the source and not in the target. */
   readonly missing: readonly { readonly object: StoredObject; readonly place: StoredObject | undefined }[];
-  /** In both, and not the same. */
+  /** Lists what is in both, and not the same. */
   readonly differing: readonly { readonly object: StoredObject; readonly there: StoredObject }[];
-  /** In the target alone. */
+  /** Lists what is in the target alone. */
   readonly extra: readonly StoredObject[];
-  /** Of the source, for which the target has no place. */
+  /** Lists what of the source has no place in the target. */
   readonly homeless: readonly StoredObject[];
-  /** In both, and the same. */
+  /** Counts what is in both, and the same. */
   readonly same: number;
   /** Objects that fields beyond the model were left behind of, each with their names. */
   readonly shortened: readonly string[];
@@ -49,7 +49,7 @@ export function differenceOf(
   return { kind, missing, differing, extra, homeless, same, shortened };
 }
 
-/** Whether the target holds what differs from the source: nothing of that comes from a migration that was cut short. */
+/** Tells whether the target holds what differs from the source: nothing of that comes from a migration that was cut short. */
 export function isForeign({ differing, extra }: KindDifference): boolean {
   return differing.length + extra.length > 0;
 }
@@ -58,7 +58,7 @@ export function isEqual(difference: KindDifference): boolean {
   return difference.missing.length === 0 && !isForeign(difference);
 }
 
-/** Values that mean nothing to a store that does not know the field. */
+/** Lists values that mean nothing to a store that does not know the field. */
 const MEANS_NOTHING: readonly unknown[] = [undefined, null, false, "", "Never"];
 
 function fieldsLeftBehind({ foreign: ours }: StoredObject, { foreign: theirs }: StoredObject): readonly string[] {
@@ -84,7 +84,7 @@ export function writesOf({ missing, differing, extra }: KindDifference): number 
 }
 
 /**
- * What another writer has changed since it was compared is left to the next comparison.
+ * Writes the difference, and leaves what another writer has changed since to the next comparison.
  * @throws DatastoreError; the signal's reason
  */
 export async function writeDifference({ missing, differing, extra }: KindDifference, writing: Writing): Promise<void> {

@@ -1,5 +1,5 @@
 /**
- * A whole migration: both stores are paused, the target is made equal to the source, and both get back the readiness they had before.
+ * Runs a whole migration: pauses both stores, makes the target equal to the source, and gives both back the readiness they had before.
  * Copying and verifying are one loop: everything of both stores is read and compared, what differs is written, until nothing differs. So it
  * may be killed at any point and started again.
  */
@@ -8,10 +8,19 @@ import { LOCAL_TRAITS } from "../lib/datastore/datastore.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { differenceOf, isEqual, isForeign, type KindDifference, writeDifference, writesOf } from "./difference.ts";
 import { KINDS } from "./kinds.ts";
-import { awaitRunningAdds, pause, type Readiness, readReadiness, say } from "./readiness.ts";
-import { type MigrationRecord, readRecord, removeRecord, writeRecord } from "./record.ts";
+import {
+  awaitRunningAdds,
+  type MigrationRecord,
+  pause,
+  type Readiness,
+  readReadiness,
+  readRecord,
+  removeRecord,
+  say,
+  writeRecord,
+} from "./readiness.ts";
 
-/** A store, and words for it that stay the same from one start to the next. */
+/** Has a store, and words for it that stay the same from one start to the next. */
 export interface Side {
   readonly datastore: Datastore;
   readonly identity: string;
@@ -26,8 +35,8 @@ interface MigrationOptions {
   /** For ADDs that began before. */
   readonly waitMs: number;
   /**
-   * Between the pause and the first look: an ADD that has just asked whether it may begin, and agents whose watch of ClusterInformation is
-   * silent, which they notice after 45 s at the latest (A§11.7).
+   * Passes between the pause and the first look: an ADD that has just asked whether it may begin, and agents whose watch of
+   * ClusterInformation is silent, which they notice after 45 s at the latest (A§11.7).
    */
   readonly settleMs: number;
   readonly nowMs: () => number;
@@ -37,7 +46,7 @@ interface MigrationOptions {
 }
 
 interface MigrationReport {
-  /** Of the last comparison: nothing is missing or differs. */
+  /** Has the last comparison: nothing is missing or differs. */
   readonly kinds: readonly KindDifference[];
   /** Objects written or removed, by the name of the kind. */
   readonly written: ReadonlyMap<string, number>;
@@ -134,20 +143,20 @@ async function copyUntilEqual(source: Side, target: Side, { signal, onProgress }
   throw new TortieError("migration-moving", `the stores still differ after ${MOST_ROUNDS} comparisons: one of them is being written to`);
 }
 
-/** A migration of other stores comes first: its stores are paused. @throws TortieError `migration-unfinished` */
+/** Reads the record; a migration of other stores comes first, whose stores are paused. @throws TortieError `migration-unfinished` */
 function resumedRecord(source: Side, target: Side, path: string): MigrationRecord | undefined {
   const record = readRecord(path);
   if (record === undefined || (record.from === source.identity && record.to === target.identity)) return record;
   throw new TortieError("migration-unfinished", `the migration from ${record.from} to ${record.to} is not finished (${path})`);
 }
 
-/** A target that said nothing before is as ready as the source was. */
+/** Returns the target's readiness; one that said nothing before is as ready as the source was. */
 function readinessAfter({ source, target }: MigrationRecord, { traits }: Datastore): Readiness {
   if (target !== "absent") return target;
   return source === "absent" || source === "unsaid" ? traits.poolsFrom === "netconf" : source;
 }
 
-/** Where this fails, the record stays, and the next start says what was said before. @throws TortieError `migration-left-paused` */
+/** Resumes both stores. Where this fails, the record stays for the next start. @throws TortieError `migration-left-paused` */
 async function resumeBoth(source: Side, target: Side, record: MigrationRecord, error: unknown): Promise<void> {
   const sides = [source, target].map(({ datastore }) => say(datastore, datastore === source.datastore ? record.source : record.target));
   for (const outcome of await Promise.allSettled(sides)) {

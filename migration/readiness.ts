@@ -1,17 +1,25 @@
-/** ClusterInformation's `datastoreReady`, by which plugins on every node refuse to add and to delete pods (C§2.1 step 8). */
+/**
+ * Pauses both stores of a migration, and remembers in its record which stores they are and what their ClusterInformation said before. With the
+ * record, a migration that was killed is finished by the same command, and the stores become ready again. What is copied is not recorded:
+ * comparing tells it.
+ */
 
+import { mkdirSync, readFileSync, rmSync } from "node:fs";
+import { dirname } from "node:path";
 import { findInconsistencies } from "../doctor/check.ts";
 import { readSnapshot } from "../doctor/snapshot.ts";
 import { keepsForeignFields } from "../lib/datastore/calico/stored-kind.ts";
 import type { Datastore, Versioned } from "../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../lib/datastore/errors.ts";
 import type { ClusterInformation } from "../lib/datastore/resources.ts";
-import { TortieError } from "../lib/errors/errors.ts";
+import { messageOf, TortieError } from "../lib/errors/errors.ts";
+import { flag, isObject, parseObject, text } from "../lib/json/decode.ts";
+import { writeWhole } from "../lib/system/write-whole.ts";
 
-/** The readiness before the migration: `absent` where there was no such object. */
+/** Is the readiness before the migration: `absent` without such an object. */
 export type Readiness = boolean | "unsaid" | "absent";
 
-/** Others write to the object as well. */
+/** Allows for others that write to the object as well. */
 const TRIES = 10;
 
 /** Says that no pods are to be added. @returns the readiness before @throws DatastoreError */
@@ -50,7 +58,7 @@ async function sayOnce(store: Datastore, readiness: Readiness, like: Datastore |
   else await create(store, value, like);
 }
 
-/** A new object says of the cluster what the other store says: its GUID, type and version. */
+/** Makes a new object that says of the cluster what the other store says: its GUID, type and version. */
 async function create({ clusterInformation: to }: Datastore, value: ClusterInformation, like: Datastore | undefined): Promise<void> {
   const from = like?.clusterInformation;
   const model: Versioned<ClusterInformation> | undefined = await from?.get("default");
@@ -62,7 +70,7 @@ async function create({ clusterInformation: to }: Datastore, value: ClusterInfor
   else await to.create("default", value);
 }
 
-/** No ADD takes longer: the runtime's own limit is two to four minutes, ours 90 s for the addresses. */
+/** Exceeds what any ADD takes: the runtime's own limit is two to four minutes, ours 90 s for the addresses. */
 const LONGEST_ADD_MS = 120_000;
 const LOOK_EVERY_MS = 500;
 
@@ -88,4 +96,56 @@ export async function awaitRunningAdds(store: Datastore, { nowMs, waitMs, signal
     signal.throwIfAborted();
     await Bun.sleep(LOOK_EVERY_MS);
   }
+}
+
+export interface MigrationRecord {
+  /** Words for the stores that stay the same from one start to the next. */
+  readonly from: string;
+  readonly to: string;
+  readonly source: Readiness;
+  readonly target: Readiness;
+  /** Nothing foreign was found in the target, or it may be replaced: what differs there after a kill was written by the migration. */
+  readonly isTargetOurs: boolean;
+}
+
+/** @returns `undefined` when no migration is under way @throws TortieError `migration-unfinished` when the file cannot be understood */
+export function readRecord(path: string): MigrationRecord | undefined {
+  let stored: string;
+  try {
+    stored = readFileSync(path, "utf8");
+  } catch (error) {
+    if (isObject(error) && error.code === "ENOENT") return undefined;
+    throw unreadable(path, error);
+  }
+  try {
+    const fields = parseObject(stored);
+    return {
+      from: text(fields, "from"),
+      to: text(fields, "to"),
+      source: readiness(fields.source),
+      target: readiness(fields.target),
+      isTargetOurs: flag(fields, "isTargetOurs"),
+    };
+  } catch (error) {
+    throw unreadable(path, error);
+  }
+}
+
+/** @throws Error of node:fs */
+export function writeRecord(path: string, record: MigrationRecord): void {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  writeWhole(path, `${JSON.stringify(record)}\n`, 0o600);
+}
+
+export function removeRecord(path: string): void {
+  rmSync(path, { force: true });
+}
+
+function readiness(value: unknown): Readiness {
+  if (typeof value === "boolean" || value === "unsaid" || value === "absent") return value;
+  throw new Error(`readiness ${JSON.stringify(value)} is not known`);
+}
+
+function unreadable(path: string, cause: unknown): TortieError {
+  return new TortieError("migration-unfinished", `the record ${path} of a migration cannot be read: ${messageOf(cause)}`, { cause });
 }

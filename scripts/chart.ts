@@ -5,8 +5,7 @@
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { execaSync } from "execa";
-import { REPRODUCIBLE } from "./image/archive.ts";
-import { VERSION_OF_PACKAGE } from "./image/version.ts";
+import { REPRODUCIBLE, VERSION_OF_PACKAGE } from "./image/archive.ts";
 import { chartTemplates } from "./manifests/chart.ts";
 import { readDocuments, renderFolder } from "./manifests/kustomization.ts";
 

@@ -1,9 +1,7 @@
 /** Builds a node with two pods and looks at it from outside; computes every claim that it prints from a command's answer. */
 import { DemoFailure, Screen } from "./demonstration/screen.ts";
-import { showAgent } from "./demonstration/show-agent.ts";
 import { showAddresses, showArp, showPings, showRoutes } from "./demonstration/show-kernel.ts";
-import { showBlocks, showEndpoint } from "./demonstration/show-store.ts";
-import { showHostPort, showOutgoing, showRate } from "./demonstration/show-traffic.ts";
+import { showAgent, showBlocks, showEndpoint, showHostPort, showOutgoing, showRate } from "./demonstration/show-pods.ts";
 import { attachPods, removeEverything } from "./demonstration/tortiectl.ts";
 import { World } from "./demonstration/world.ts";
 

@@ -5,12 +5,13 @@
  * A block ahead of need is a convenience, so it is never taken from another node, not even an empty one. Anything unusual
  * among the owner's blocks is left to the next ADD, which looks at everything.
  */
+
+import { claimBlock, isReady, NOT_OURS } from "../../ipam-plugin/allocator/affinity.ts";
 import type { AllocatorServices } from "../../ipam-plugin/allocator/allocator.ts";
 import type { FamilyRequest } from "../../ipam-plugin/allocator/auto-assign-family.ts";
 import { freeOrdinals, isOwnedBy, prefixOf } from "../../ipam-plugin/allocator/block.ts";
 import { BlockWriter, type BlockWriterOptions } from "../../ipam-plugin/allocator/block-write.ts";
 import { effectiveLimit, firstFreeBlock } from "../../ipam-plugin/allocator/choose-block.ts";
-import { claimBlock, isReady, NOT_OURS } from "../../ipam-plugin/allocator/claim-block.ts";
 import type { Operation } from "../../ipam-plugin/allocator/operation.ts";
 import { choosePools, isInside, type UsablePool } from "../../ipam-plugin/allocator/pools.ts";
 import type { AssignedAddress } from "../../ipam-plugin/allocator/types.ts";

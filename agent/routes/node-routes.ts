@@ -3,8 +3,9 @@
  * for what others have changed in the kernel. It touches nothing while Felix makes the routes, and nothing while the cluster is not being
  * heard of.
  */
+
+import type { NetworkReport, NodeNetwork, NodeState } from "../../dataplane/dataplane.ts";
 import type { NetworkFacts } from "../../dataplane/linux/host-facts.ts";
-import type { NetworkReport, NodeNetwork, NodeState } from "../../dataplane/node-state.ts";
 import { Observations } from "../../lib/resident/observations.ts";
 import type { Clock } from "../../lib/system/waiting.ts";
 import {

@@ -5,7 +5,7 @@
  * - A block of this node leads nowhere: each pod has a route of its own, and what is sent to any other address of the block ends here.
  * - An address that is in use on another node than its block's owner has a route of its own, on every node but the one that uses it.
  */
-import type { NodeNetwork, NodeRoute, VxlanPeer, VxlanTunnel } from "../../dataplane/node-state.ts";
+import type { NodeNetwork, NodeRoute, VxlanPeer, VxlanTunnel } from "../../dataplane/dataplane.ts";
 import {
   type Address,
   bitsOf,
@@ -90,7 +90,7 @@ function blackhole(destination: Prefix): NodeRoute[] {
   return destination.length === bitsOf(destination.address.family) ? [] : [{ kind: "blackhole", destination }];
 }
 
-/** What leads to the gateways of IPv6 routes, before those routes (dataplane/node-state.ts). */
+/** What leads to the gateways of IPv6 routes, before those routes (dataplane/dataplane.ts). */
 function gatewayRoutes(routes: ReadonlyMap<string, NodeRoute>): NodeRoute[] {
   const found = new Map<string, NodeRoute>();
   for (const route of routes.values()) {

@@ -1,7 +1,7 @@
 /** Starts routes between nodes. Loaded only where `--node-routes` asks for them. */
 
+import { NO_NODE_STATE, type NodeState } from "../../dataplane/dataplane.ts";
 import { hasFelixChains, type NetworkFacts, readNetworkFacts } from "../../dataplane/linux/host-facts.ts";
-import { NO_NODE_STATE, type NodeState } from "../../dataplane/node-state.ts";
 import { familyOf, type NodeRecord } from "../../ipam-plugin/host-scope/node-record.ts";
 import { createIpamNode } from "../../ipam-plugin/node.ts";
 import { bitsOf, type Family, formatPrefix, maskPrefix, type Prefix } from "../../lib/addresses/address.ts";

@@ -9,12 +9,13 @@ import type {
   Dataplane,
   LinkOfAttachment,
   Mending,
+  NetworkReport,
+  NodeState,
   RecordedLink,
   RecordedPair,
   Removal,
 } from "../../dataplane/dataplane.ts";
 import type { DesiredState, Difference } from "../../dataplane/desired-state.ts";
-import type { NetworkReport, NodeState } from "../../dataplane/node-state.ts";
 import { statusOf } from "../../lib/system/files.ts";
 import type { Sandbox } from "../../lib/system/sandbox.ts";
 

@@ -1,7 +1,4 @@
-/**
- * `tortiectl completion`: scripts that let a shell complete command lines of `tortiectl`. Each asks the installed `tortiectl` what may come next,
- * so that it never grows old.
- */
+/** Prints scripts by which a shell completes command lines. Each asks the installed `tortiectl` what may come next, so it never grows old. */
 
 import { readdirSync } from "node:fs";
 import type { CommandModule } from "yargs";
@@ -9,10 +6,10 @@ import { DEFAULT_SOCKET } from "../../handover/run-directory.ts";
 import type { CommandContext } from "./terminal.ts";
 import { commandNamedBy, type HelpOf, isValue, optionBefore } from "./usage.ts";
 
-/** The first word of a command line that asks what may come next; scripts of earlier versions say the same. */
+/** Begins a command line that asks what may come next; scripts of earlier versions say the same. */
 export const ASKS = "--get-yargs-completions";
 
-/** The program's name comes first, then the words up to the one that is typed. Without an answer the shell offers files. */
+/** Passes the program's name first, then the words up to the one that is typed. Without an answer the shell offers files. */
 const BASH = `# source <(tortiectl completion bash)
 _tortiectl() {
   mapfile -t COMPREPLY < <(tortiectl ${ASKS} "\${COMP_WORDS[@]:0:COMP_CWORD+1}" 2>/dev/null)
@@ -60,7 +57,7 @@ function shellOf(shell: string | undefined): keyof typeof SHELLS {
   return (["zsh", "fish"] as const).find((name) => shell?.endsWith(`/${name}`)) ?? "bash";
 }
 
-/** What a positional word is, by its command: what completes the first one, the second one. */
+/** Says what a positional word is, by its command: what completes the first one, the second one. */
 const WORDS: Readonly<Record<string, readonly Source[]>> = {
   "cni add": ["files", "namespaces"],
   "cni del": ["files", "namespaces"],
@@ -96,7 +93,7 @@ export async function complete(line: readonly string[], helpOf: HelpOf): Promise
   }
 }
 
-/** Names that `ip netns` keeps. */
+/** Lists the names that `ip netns` keeps. */
 function namespaces(): readonly string[] {
   try {
     return readdirSync("/run/netns").sort();
@@ -105,10 +102,10 @@ function namespaces(): readonly string[] {
   }
 }
 
-/** A shell waits while it completes. */
+/** Limits how long a shell waits for completions. */
 const PATIENCE_MS = 1_000;
 
-/** Pods of this node's agent, and the containers that are no pods. */
+/** Lists the pods of this node's agent, and the containers outside of pods. */
 async function endpoints(): Promise<readonly string[]> {
   try {
     const { AgentClient } = await import("../../agent/api/client.ts");

@@ -1,15 +1,13 @@
-/** The operator's command: reads the command line; each subcommand's code is loaded only when it is called. */
+/** Reads the operator's command line, and loads each subcommand's code only when it is called. */
 import { homedir } from "node:os";
 import { join } from "node:path";
 import yargs from "yargs";
 import { refuseRuntimeVariables } from "../../lib/system/privileges.ts";
 import { VERSION } from "../output.ts";
 import { cniCommand } from "./cni/command.ts";
+import { datastoreCommand, installCommand, natCommand, routesCommand, uninstallCommand, validateCommand } from "./commands.ts";
 import { ASKS, complete, completionCommand } from "./completion.ts";
-import { datastoreCommand } from "./datastore/command.ts";
-import { installCommand, uninstallCommand } from "./install/command.ts";
 import { ipamCommand } from "./ipam/command.ts";
-import { natCommand, routesCommand } from "./kernel.ts";
 import { nodeCommand } from "./node/command.ts";
 import {
   type CommandContext,
@@ -22,7 +20,6 @@ import {
   UsageError,
 } from "./terminal.ts";
 import { explainUsage } from "./usage.ts";
-import { validateCommand } from "./validate/command.ts";
 
 /**
  * Runs one command line.
@@ -41,7 +38,7 @@ export async function tortiectl(argv: readonly string[], on: Terminal = processT
   }
 }
 
-/** Before the line is parsed: errors of the line itself are told in the same form. */
+/** Looks before the line is parsed: errors of the line itself have the same form. */
 function asksForJson(argv: readonly string[]): boolean {
   return argv.some(
     (token, index) => token === "--json" || token === "-o=json" || token === "-ojson" || (token === "json" && argv[index - 1] === "-o"),
@@ -71,7 +68,7 @@ async function run(argv: readonly string[], terminal: Terminal): Promise<number>
 }
 
 /**
- * `kubectl tortie …`, where this program is in PATH as kubectl-tortie: about the cluster that kubectl means by itself.
+ * Runs `kubectl tortie …`, where this program is in PATH as kubectl-tortie, about the cluster that kubectl means by itself.
  * @param argv without the program's name
  */
 export function kubectlTortie(argv: readonly string[]): Promise<number> {
@@ -125,7 +122,7 @@ function parserOf(line: readonly string[], context: CommandContext) {
     });
 }
 
-/** yargs throws its own class, named YError, for what it finds wrong while a command is parsed. */
+/** Knows the errors of yargs, which throws its own class, named YError, for what it finds wrong while a command is parsed. */
 function isUsageError(error: unknown): error is Error {
   return error instanceof UsageError || (error instanceof Error && error.name === "YError");
 }

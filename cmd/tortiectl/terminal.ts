@@ -1,13 +1,18 @@
-/** Output for people: plain text, coloured only on a terminal and unless NO_COLOR is set. */
+/**
+ * Writes output for people: plain text, coloured only on a terminal and unless NO_COLOR is set; also wide, as JSON and as YAML, once or
+ * whenever it changes.
+ */
+
 import picocolors from "picocolors";
 import type { CommandModule } from "yargs";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import { type ErrorWord, messageOf, namingPrivilege, TortieError } from "../../lib/errors/errors.ts";
 import { escapeControlsInLines } from "../../lib/log/format.ts";
+import { SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
 
 export type Colors = ReturnType<typeof picocolors.createColors>;
 
-/** Where a command writes: results on `out`, remarks and errors on `err`. */
+/** Takes what a command writes: results on `out`, remarks and errors on `err`. */
 export interface Terminal {
   out(line: string): void;
   err(line: string): void;
@@ -24,7 +29,7 @@ export interface Terminal {
 
 export const NO_COLORS: Colors = picocolors.createColors(false);
 
-/** The process's own streams. */
+/** Writes to the process's own streams. */
 export function processTerminal(): Terminal {
   return {
     out: (line) => void process.stdout.write(`${harmless(line)}\n`),
@@ -38,12 +43,12 @@ export function processTerminal(): Terminal {
   };
 }
 
-/** Bold, dim and the plain colours with their ends, as picocolors writes them (ECMA-48, 8.3.117): none of them hides or moves text. */
+/** Matches bold, dim and the plain colours with their ends, as picocolors writes them (ECMA-48, 8.3.117): none of them hides or moves text. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: that is what is looked for
 const COLOR = /(\x1b\[(?:1|2|22|3[1-6]|39)m)/;
 
 /**
- * A text as it may be written to a terminal: objects of a datastore and answers of plugins come from others, and control characters in them
+ * Makes a text harmless for a terminal: objects of a datastore and answers of plugins come from others, and control characters in them
  * would act on the administrator's terminal. Colours, line ends and tabs stay.
  */
 export function harmless(text: string): string {
@@ -54,7 +59,10 @@ export function harmless(text: string): string {
     .join("");
 }
 
-/** https://no-color.org and https://force-color.org: set and not empty counts. picocolors' own rule also colours whatever runs under CI. */
+/**
+ * Follows https://no-color.org and https://force-color.org: set and not empty counts. picocolors' own rule also colours whatever runs under
+ * CI.
+ */
 export function wantsColor(environment: Readonly<Record<string, string | undefined>>, isTerminal: boolean): boolean {
   if ((environment.NO_COLOR ?? "") !== "") return false;
   if ((environment.FORCE_COLOR ?? "") !== "") return true;
@@ -79,7 +87,7 @@ export function columns(rows: readonly (readonly string[])[], indent = "  "): re
   );
 }
 
-/** What a subcommand gets: where to write, and how to say its exit status. */
+/** Has what a subcommand gets: where to write, and how to say its exit status. */
 export interface CommandContext {
   readonly terminal: Terminal;
   finish(status: number): void;
@@ -90,7 +98,7 @@ export function command<T>(module: CommandModule<object, T>): CommandModule<obje
   return module;
 }
 
-/** Words that say that the command line is at fault, not what it was about. */
+/** Lists words that say that the command line is at fault, not what it was about. */
 const USAGE_WORDS: readonly ErrorWord[] = ["subcommand-unknown", "argument-missing", "option-invalid"];
 
 /** @returns the exit status: 2 for what is wrong with the command line, else 1 */
@@ -107,7 +115,7 @@ export function reportError(terminal: Terminal, thrown: unknown): number {
   return word !== undefined && USAGE_WORDS.includes(word) ? 2 : 1;
 }
 
-/** The caller may choose another account, which a plugin cannot. */
+/** Suggests another account, which the caller may choose and a plugin cannot. */
 function unauthorized(error: Error): TortieError {
   return new TortieError("datastore-unauthorized", error.message, {
     cause: error,
@@ -115,29 +123,79 @@ function unauthorized(error: Error): TortieError {
   });
 }
 
-/** An error as a program reads it; a word or a next step that is not known is null. */
+/** Describes an error as a program reads it; a word or a next step that is not known is null. */
 interface ErrorAsJson {
   readonly word: string | null;
   readonly message: string;
   readonly next: string | null;
 }
 
-/** The one document on standard output when JSON is asked for and there is nothing but an error. */
+/** Prints the one document on standard output when JSON is asked for and there is nothing but an error. */
 export function printError(terminal: Terminal, error: ErrorAsJson): void {
   terminal.out(JSON.stringify({ error }, undefined, 2));
 }
 
-/** The command line itself is wrong: exit status 2. */
+/** Says that the command line itself is wrong: exit status 2. */
 export class UsageError extends Error {}
 
-/** Of an option that is given in seconds. @throws TortieError `option-invalid` */
+/** Converts an option that is given in seconds. @throws TortieError `option-invalid` */
 export function milliseconds(option: string, seconds: number): number {
   if (Number.isFinite(seconds) && seconds >= 0) return seconds * 1000;
   throw new TortieError("option-invalid", `--${option} wants a number of seconds`);
 }
 
-/** What standard input is called in findings; a list from there has no folder of further plugins beside it. */
+/** Names standard input in findings; a list from there has no folder of further plugins beside it. */
 export const STANDARD_INPUT = "/dev/stdin";
 
-/** The option of every command that prints something. */
+/** Describes the option of every command that prints something. */
 export const JSON_OUTPUT = { type: "boolean", default: false, describe: "Print JSON" } as const;
+
+/** Describes the options of a command that shows a list. */
+export const OUTPUT_OPTIONS = {
+  output: { alias: "o", choices: ["wide", "json", "yaml"] as const, describe: "Form: more columns, JSON or YAML; default: words" },
+  watch: { alias: "w", type: "boolean", default: false, describe: "Show it again whenever it has changed" },
+} as const;
+
+export type Output = "words" | "wide" | "json" | "yaml";
+
+/** Returns the form that --output and --json ask for. */
+export function outputOf({ output, json }: { readonly output?: string | undefined; readonly json?: unknown }): Output {
+  if (json === true || output === "json") return "json";
+  return output === "wide" || output === "yaml" ? output : "words";
+}
+
+/** @param json the document's text, as the command prints it for JSON */
+export async function printDocument(terminal: Terminal, output: "json" | "yaml", json: string): Promise<void> {
+  if (output === "json") return terminal.out(json);
+  const { parse, stringify } = await import("yaml");
+  // JSON is YAML; the sizes of IPv6 pools need more digits than a number has.
+  terminal.out(stringify(parse(json, { intAsBigInt: true })).trimEnd());
+}
+
+const BETWEEN_LOOKS_MS = 1_000;
+
+/**
+ * Runs a command once, or until SIGINT or SIGTERM, printing what it says when that differs from the time before: over it on a terminal,
+ * below it elsewhere. What the command says as an error is part of it: the next look may succeed.
+ * @returns the exit status of the last look
+ */
+export async function shown(terminal: Terminal, watches: boolean, show: (terminal: Terminal) => Promise<number>): Promise<number> {
+  if (!watches) return show(terminal);
+  const end = new AbortController();
+  for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => end.abort());
+  let [before, status] = ["", 0];
+  while (!end.signal.aborted) {
+    const lines: string[] = [];
+    const collect = (line: string) => void lines.push(line);
+    const on = { ...terminal, out: collect, err: collect };
+    status = await show(on).catch((error: unknown) => reportError(on, error));
+    const now = lines.join("\n");
+    if (now !== before) {
+      terminal.clear?.();
+      terminal.out(now);
+      before = now;
+    }
+    await SYSTEM_CLOCK.sleep(BETWEEN_LOOKS_MS, end.signal);
+  }
+  return status;
+}

@@ -1,9 +1,9 @@
 /**
- * What is wrong with a command line, in words, with what would be right. What a command of `tortiectl` takes is read from its own help text:
+ * Says in words what is wrong with a command line, and what would be right. What a command of `tortiectl` takes is read from its own help text:
  * the one description that every command has. Suggestions and the completion of command lines are made of it, so that neither can name what
  * is not there.
  */
-import { suggestionFor } from "../../doctor/validate/suggest.ts";
+import { suggestionFor } from "../../doctor/validate/finding.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { optionWithoutValue, unknownArguments, unknownText } from "../unknown-options.ts";
 
@@ -22,7 +22,7 @@ export async function explainUsage(message: string, argv: readonly string[], hel
   return missing(message, command, next) ?? new TortieError("option-invalid", valueText(message, shape), { next });
 }
 
-/** Something that must be given is not there: a word of the command, an option, or an option's value. */
+/** Reports that something is missing: a word of the command, an option, or an option's value. */
 function missing(message: string, { shape, words }: NamedCommand, next: string): TortieError | undefined {
   const [, options] = /^Missing required arguments?: (.*)$/.exec(message) ?? [];
   if (options !== undefined)
@@ -73,7 +73,7 @@ function orList(texts: readonly string[]): string {
   return texts.length < 2 ? texts.join("") : `${texts.slice(0, -1).join(", ")} or ${texts.at(-1)}`;
 }
 
-/** yargs lists over several lines what a value may be. */
+/** Joins what yargs lists over several lines: what a value may be. */
 function valueText(message: string, { options }: CommandShape): string {
   const [, name, given, choices] = /^Invalid values:\n +Argument: (\S+), Given: (.*), Choices: (.*)$/.exec(message) ?? [];
   if (name === undefined) return message.replaceAll(/\s*\n\s*/g, " ");
@@ -81,7 +81,7 @@ function valueText(message: string, { options }: CommandShape): string {
 }
 
 /**
- * What a command of `tortiectl` takes, read from its own help text: the one description that every command has. Suggestions and the
+ * Reads what a command of `tortiectl` takes from its own help text, the one description that every command has. Suggestions and the
  * completion of command lines are made of it, so that neither can name what is not there.
  */
 
@@ -90,7 +90,7 @@ interface CommandShape {
   readonly usage: string;
   /** Subcommands; empty for a command that does something. */
   readonly commands: readonly string[];
-  /** By their long names. */
+  /** Holds options by their long names. */
   readonly options: ReadonlyMap<string, OptionShape>;
 }
 
@@ -116,16 +116,16 @@ export function shapeOf(help: string): CommandShape {
   };
 }
 
-/** Positional words that must be given, as the usage names them. */
+/** Lists the positional words that must be given, as the usage names them. */
 export function neededWords({ usage }: CommandShape): readonly string[] {
   return [...usage.matchAll(/<([a-z-]+)>/g)].map(([, name = ""]) => name);
 }
 
-/** The command that a line of words names, as far as it names one. */
+/** Describes the command that a line of words names, as far as it names one. */
 interface NamedCommand {
   readonly path: readonly string[];
   readonly shape: CommandShape;
-  /** Words behind the command that are no options and no values of options. */
+  /** Holds the words behind the command, without options and their values. */
   readonly words: readonly string[];
 }
 
@@ -144,12 +144,12 @@ export async function commandNamedBy(argv: readonly string[], helpOf: HelpOf): P
   return { path, shape, words };
 }
 
-/** Whether the word behind this token is a value and not a word of its own. */
+/** Tells whether the word behind this token is a value and not a word of its own. */
 export function isValue(before: string | undefined, shape: CommandShape): boolean {
   return optionBefore(before, shape)?.takesValue === true;
 }
 
-/** The option that a token names, when the value is not in the token itself. */
+/** Returns the option that a token names, when the value is not in the token itself. */
 export function optionBefore(before: string | undefined, { options }: CommandShape): OptionShape | undefined {
   const [, name] = /^--([a-z-]+)$/.exec(before ?? "") ?? [];
   return name === undefined ? undefined : options.get(name);
@@ -169,7 +169,7 @@ function sectionsOf(help: string): ReadonlyMap<string, readonly string[]> {
   return sections;
 }
 
-/** "  -h, --help     Show help  [boolean]" */
+/** Reads "  -h, --help     Show help  [boolean]" */
 function optionOf(row: string): [string, OptionShape][] {
   const [, name] = /^ +(?:-[a-zA-Z], )?--([a-z-]+) /.exec(row) ?? [];
   if (name === undefined) return [];

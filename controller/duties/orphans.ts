@@ -2,9 +2,10 @@
  * Removes what belonged to nodes that are gone, and what interrupted operations left behind. Three duties of one shape: a thing that two
  * looks have found, a node's grace apart, and that a last look finds again, is removed. Items are `<kind> <name>`.
  */
+
+import { poolProblems } from "../../doctor/blocks.ts";
 import { repair } from "../../doctor/check.ts";
 import { handleProblems } from "../../doctor/handles.ts";
-import { poolProblems } from "../../doctor/pools.ts";
 import type { Problem, ProblemKind } from "../../doctor/problem.ts";
 import { placedBlocks, placedPools } from "../../doctor/snapshot.ts";
 import { Operation } from "../../ipam-plugin/allocator/operation.ts";

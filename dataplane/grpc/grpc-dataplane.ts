@@ -1,29 +1,37 @@
 /**
- * A dataplane in another program of this node, which is told by gRPC (C§4.6): VPP, eBPF, a DPU. What it builds is its own business: none
+ * Drives a dataplane in another program of this node by gRPC (C§4.6): VPP, eBPF, a DPU. What it builds is its own business: none
  * of it is looked at, so CHECK compares addresses and records alone, and nothing is done to the node.
  */
 import { formatPrefix } from "../../lib/addresses/address.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { Sandbox } from "../../lib/system/sandbox.ts";
-import type { AppliedLink, AttachedLink, Dataplane, ExternalAttachment, LinkOfAttachment, Mending, Removal } from "../dataplane.ts";
+import type {
+  AppliedLink,
+  AttachedLink,
+  Dataplane,
+  ExternalAttachment,
+  LinkOfAttachment,
+  Mending,
+  NetworkReport,
+  Removal,
+} from "../dataplane.ts";
 import type { DesiredState, Difference } from "../desired-state.ts";
-import type { NetworkReport } from "../node-state.ts";
 import { ADD, callServer, DEL, type Reply } from "./protocol.ts";
 
-/** Go prints an IP address that is not there like this, and servers have learned to read it. */
+/** Stands for an IP address that is not there, as Go prints it and servers have learned to read it. */
 const NO_GATEWAY = "<nil>";
-/** IFNAMSIZ less the terminating zero (include/uapi/linux/if.h), and no character that /sys or the kernel refuses. */
+/** Allows IFNAMSIZ less the terminating zero (include/uapi/linux/if.h), and no character that /sys or the kernel refuses. */
 const INTERFACE_NAME = /^(?!\.{1,2}$)[\x21-\x2e\x30-\x39\x3b-\x7e]{1,15}$/;
-/** Six octets, the first of a unicast address. */
+/** Allows six octets, the first of a unicast address. */
 const MAC = /^[0-9a-f][02468ace](?::[0-9a-f]{2}){5}$/;
 const NO_MAC = "00:00:00:00:00:00";
 
 interface GrpcOptions {
-  /** As gRPC names servers: "unix:///run/dataplane.sock". */
+  /** Names the server as gRPC does: "unix:///run/dataplane.sock". */
   readonly socket: string;
   /** Passed on with each request. */
   readonly options: Readonly<Record<string, string>>;
-  /** Of the call: what an interrupted ADD of the same container made is in the same one. */
+  /** Names the sandbox of the call: what an interrupted ADD of the same container made is in the same one. */
   readonly sandbox: string;
 }
 
@@ -58,7 +66,7 @@ export class GrpcDataplane implements Dataplane {
     };
   }
 
-  /** What the other program has built cannot be looked at from here. */
+  /** Finds nothing: what the other program has built cannot be looked at from here. */
   async inspect(): Promise<readonly Difference[]> {
     return [];
   }
@@ -71,7 +79,7 @@ export class GrpcDataplane implements Dataplane {
     return { mended: [], left: [] };
   }
 
-  /** An older sandbox of the same workload is unknown here: its own DEL removes what it has. */
+  /** Removes the link; an older sandbox of the same workload is unknown here: its own DEL removes what it has. */
   async remove(link: AttachedLink | LinkOfAttachment): Promise<Removal> {
     if ("podInterface" in link && link.predecessors === undefined) {
       await this.#remove(link.podInterface, link.sandbox?.path ?? this.#options.sandbox);
@@ -117,7 +125,7 @@ function addRequest(
   };
 }
 
-/** Both go into the result and into the record, by which Felix enforces policy. @throws TortieError `dataplane-answer-invalid` */
+/** Refuses what cannot go into result and record, by which Felix enforces policy. @throws TortieError `dataplane-answer-invalid` */
 function assertUsable({ hostInterfaceName, containerMac }: Reply): void {
   const mac = containerMac.toLowerCase();
   if (!MAC.test(mac) || mac === NO_MAC) throw unusable(`container_mac ${shown(containerMac)} is no MAC address of an interface`);

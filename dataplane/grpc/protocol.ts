@@ -64,7 +64,7 @@ const DEFINITION = `
 
 const { root: ROOT } = protobuf.parse(DEFINITION, { keepCase: true });
 
-/** What both replies have; a field that was not sent is empty. */
+/** Has what both replies have; a field that was not sent is empty. */
 export interface Reply {
   readonly successful: boolean;
   readonly errorMessage: string;
@@ -75,7 +75,7 @@ export interface Reply {
 interface Method {
   readonly path: string;
   readonly encode: (request: Readonly<Record<string, unknown>>) => Buffer;
-  /** @throws Error when the bytes are no such message */
+  /** @throws Error when the bytes are not such a message */
   readonly decode: (bytes: Buffer) => Reply;
 }
 
@@ -103,9 +103,9 @@ function textOf(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-/** C§4.6: for each call, connecting included. */
+/** Limits each call, connecting included (C§4.6). */
 const CALL_LIMIT_MS = 5_000;
-/** A reply is two names and a sentence. */
+/** Limits a reply, which is two names and a sentence. */
 const LARGEST_REPLY = 64 * 1024;
 const LONGEST_MESSAGE = 2_000;
 
@@ -144,12 +144,12 @@ function ask(client: Client, { path, encode, decode }: Method, request: Readonly
 const WORDS = new Map<status, ErrorWord>([
   [status.UNAVAILABLE, "dataplane-unreachable"],
   [status.DEADLINE_EXCEEDED, "dataplane-timeout"],
-  // A reply that is too large, and one that is no such message.
+  // The reply is too large, or not such a message.
   [status.RESOURCE_EXHAUSTED, "dataplane-answer-invalid"],
   [status.INTERNAL, "dataplane-answer-invalid"],
 ]);
 
-/** In the words of Go's library, by which Calico's users search (recording dataplane-grpc). */
+/** Says a failure in the words of Go's library, by which Calico's users search (recording dataplane-grpc). */
 function explained(error: ServiceError, target: string): TortieError {
   const name = (status[error.code] ?? "Unknown").toLowerCase().replace(/(?:^|_)(.)/g, (_, first: string) => first.toUpperCase());
   const details = error.details.replace(/\. Resolution note:\s*$/, "");

@@ -7,14 +7,23 @@
 
 import { type Address, formatAddress, formatPrefix, hostPrefix } from "../../lib/addresses/address.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
+import { type NetworkReport, type NodeNetwork, type NodeRoute, TUNNEL_ALIAS, type VxlanTunnel } from "../dataplane.ts";
 import type { HostSockets } from "../netlink/host-sockets.ts";
 import type { Netlink } from "../netlink/socket.ts";
-import { type NetworkReport, type NodeNetwork, type NodeRoute, TUNNEL_ALIAS, type VxlanTunnel } from "../node-state.ts";
 import { addAddress, listAddresses, removeAddress } from "../rtnetlink/address.ts";
 import { type Link, listLinks, setLinkAlias, setLinkMac, setLinkMtu, setLinkUp, UNFINISHED_GROUP } from "../rtnetlink/link.ts";
 import { listPeers, type PeerEntry, type PeerTable, removePeer, setPeer } from "../rtnetlink/neighbour.ts";
-import { addNodeRoute, deleteNodeRoute, listNodeRoutes, type NodeKernelRoute, replaceNodeRoute } from "../rtnetlink/node-route.ts";
-import { getVxlan, type VxlanLink, type VxlanSettings, vxlanRequest } from "../rtnetlink/vxlan.ts";
+import {
+  addNodeRoute,
+  deleteNodeRoute,
+  getVxlan,
+  listNodeRoutes,
+  type NodeKernelRoute,
+  replaceNodeRoute,
+  type VxlanLink,
+  type VxlanSettings,
+  vxlanRequest,
+} from "../rtnetlink/node-network.ts";
 import { deleteHostLink } from "./deletions.ts";
 import { addressesOfHost } from "./host-facts.ts";
 
@@ -33,7 +42,7 @@ export async function applyNetwork({ route }: HostSockets, network: NodeNetwork)
   return report;
 }
 
-/** What the steps have done so far. */
+/** Collects what the steps have done so far. */
 class Report {
   readonly changed: string[] = [];
   readonly failed: string[] = [];
@@ -82,7 +91,7 @@ function presentRoutes(socket: Netlink): readonly NodeKernelRoute[] {
   return [...listNodeRoutes(socket, 4), ...listNodeRoutes(socket, 6)];
 }
 
-/** A route through a tunnel that could not be made is left out: the failure of the tunnel says why. */
+/** Leaves a route out whose tunnel could not be made: the failure of the tunnel says why. */
 function wantedRoutes(routes: readonly NodeRoute[], devices: Devices): readonly NodeKernelRoute[] {
   return routes.flatMap((route): NodeKernelRoute[] => {
     const { destination } = route;
@@ -95,7 +104,7 @@ function wantedRoutes(routes: readonly NodeRoute[], devices: Devices): readonly 
   });
 }
 
-/** The kernel has chosen the link of a route that names none but a gateway. */
+/** Compares two routes; the kernel has chosen the link of one that names only a gateway. */
 function isSame(found: NodeKernelRoute, wanted: NodeKernelRoute): boolean {
   if (!isEqual(found.gateway, wanted.gateway) || found.isOnLink !== wanted.isOnLink) return false;
   return wanted.index === found.index || (wanted.index === undefined && wanted.gateway !== undefined);
@@ -105,7 +114,7 @@ function isEqual(one: Address | undefined, other: Address | undefined): boolean 
   return one?.family === other?.family && one?.value === other?.value;
 }
 
-/** Cheaper than the text of a prefix: a large cluster has thousands. */
+/** Makes a key that is cheaper than the text of a prefix: a large cluster has thousands. */
 function keyOf({ destination: { address, length } }: NodeKernelRoute): string {
   return `${address.family} ${address.value} ${length}`;
 }
@@ -116,11 +125,11 @@ function describe({ destination, gateway, index, isOnLink }: NodeKernelRoute): s
   return `${formatPrefix(destination)}${way}${isOnLink ? " through the tunnel" : ""}`;
 }
 
-/** RT_SCOPE_LINK: link-local addresses, which the kernel makes by itself. */
+/** Is RT_SCOPE_LINK: link-local addresses, which the kernel makes by itself. */
 const SCOPE_LINK = 253;
 
 /**
- * One VXLAN device with its address and its peers. A device of the same name that is not ours is left alone: it is usually Felix's,
+ * Makes one VXLAN device with its address and its peers. A device of the same name that is not ours is left alone: it is usually Felix's,
  * and two programs that manage one device would undo each other's work.
  *
  * @returns index of the device @throws TortieError `tunnel-failed`; NetlinkError
@@ -175,7 +184,7 @@ async function usableDevice(socket: Netlink, tunnel: VxlanTunnel, settings: Vxla
   return undefined;
 }
 
-/** A process was killed between making the device and writing its alias. */
+/** Knows a device whose process was killed between making the device and writing its alias. */
 function isUnfinished({ group, alias, isUp, kind }: Link): boolean {
   return group === UNFINISHED_GROUP && alias === "" && !isUp && kind === "vxlan";
 }
@@ -194,7 +203,7 @@ function createDevice(socket: Netlink, { name, mac, mtu }: VxlanTunnel, settings
   return link;
 }
 
-/** Exactly one address besides the link-local one: the kernel would send from a second one too. */
+/** Keeps exactly one address besides the link-local one: the kernel would send from a second one too. */
 function applyAddress(socket: Netlink, index: number, { name, address }: VxlanTunnel, report: Report): void {
   const wanted = hostPrefix(address);
   const there = listAddresses(socket, index).filter(({ scope }) => scope !== SCOPE_LINK);

@@ -1,5 +1,5 @@
 /**
- * What a node holds for all attachments, where no Felix does it: forwarding, and one nftables table, made once and not for each pod.
+ * Makes a node hold what all attachments need, where no Felix does it: forwarding, and one nftables table, made once and not for each pod.
  *
  * Each caller owns parts of the table (nftables/table.ts) and leaves those of others as they are: agents and plugins of several
  * datastores share a node. A table that has them all already costs a question for each. A change is one transaction, on condition
@@ -7,6 +7,7 @@
  */
 import type { Family } from "../../lib/addresses/address.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
+import type { NodeState } from "../dataplane.ts";
 import type { Sysctl } from "../desired-state.ts";
 import type { HostSockets } from "../netlink/host-sockets.ts";
 import { attributeMap, type Message, NetlinkError, unlessRefused } from "../netlink/message.ts";
@@ -24,20 +25,19 @@ import {
   transaction,
 } from "../nftables/message.ts";
 import { changeOf, changeRequests, isUnchanged, leavesNothing, type Names, TABLE, type TableParts } from "../nftables/table.ts";
-import type { NodeState } from "../node-state.ts";
 import { differingSysctls, writeSysctls } from "./sysctl.ts";
 
 const EPERM = 1;
 const ENOENT = 2;
 const ERESTART = 85;
-/** Others that write at the same moment; each of them succeeds once. */
+/** Allows for others that write at the same moment; each of them succeeds once. */
 const TRIES = 100;
-/** Raised when the rules change, so that a new version replaces the table of an old one. */
+/** Changes its number when the rules change, so that a new version replaces the table of an old one. */
 const COMMENT = "masquerading and guards of tortie's pods, rules 4";
 const NOTHING: Names = { chains: [], sets: [] };
-/** One table for both families; kernels before 5.2 have no NAT in those, and then there are two. */
+/** Prefers one table for both families; kernels before 5.2 have no NAT in those, and then there are two. */
 const TABLE_SETS: readonly (readonly TableFamily[])[] = [["inet"], ["ip", "ip6"]];
-/** In the comment of a table on a kernel without nft_fib, such as that of WSL 2. Strict `rp_filter` remains there, for IPv4. */
+/** Stands in the comment of a table on a kernel without nft_fib, such as that of WSL 2. Strict `rp_filter` remains there, for IPv4. */
 const UNCHECKED = ", sources unchecked";
 const CANNOT_CHECK =
   "this kernel's nftables cannot look up a source (CONFIG_NFT_FIB_INET, _IPV4, _IPV6): containers can send from addresses that are not theirs";
@@ -56,7 +56,7 @@ export function applyNodeState(sockets: HostSockets, state: NodeState): readonly
   return ensureTable(sockets, { masquerading, guardedPrefixes, tunnels: network?.tunnels });
 }
 
-/** What the reference `ptp` plugin switches on as well. */
+/** Switches on what the reference `ptp` plugin does as well. */
 function forwarding(family: Family): Sysctl {
   const path = family === 4 ? "net/ipv4/ip_forward" : "net/ipv6/conf/all/forwarding";
   return { path, value: "1", required: true };
@@ -104,7 +104,7 @@ function update(
 }
 
 /**
- * Whether the parts are there, by a question for each: of the sets of one datastore, which are made together, one is enough. A writer
+ * Asks for each of the parts whether it is there: of the sets of one datastore, which are made together, one is enough. A writer
  * that wants no sets has to look for old ones, and an agent with tunnels has time to look at all.
  */
 function hasAll(socket: Netlink, families: readonly TableFamily[], parts: TableParts): boolean {
@@ -118,7 +118,7 @@ function hasAll(socket: Netlink, families: readonly TableFamily[], parts: TableP
   });
 }
 
-/** What is in our table. A dump of chains has those of all tables. */
+/** Lists what is in our table. A dump of chains has those of all tables. */
 function namesIn(socket: Netlink, family: TableFamily): Names {
   return {
     chains: socket.dump(ask("chain", family, TABLE)).flatMap((found) => nameWithin("chain", family, TABLE, found) ?? []),
@@ -175,7 +175,7 @@ function emptying(family: TableFamily) {
   return [newTable(family, TABLE), remove("table", family, TABLE)];
 }
 
-/** The comment of our table; "" when it has none, `undefined` when there is no table. */
+/** Returns the comment of our table; "" without one, `undefined` without a table. */
 function commentOf(socket: Netlink, family: TableFamily): string | undefined {
   const message = answerTo(socket, ask("table", family, TABLE));
   if (message === undefined) return undefined;
@@ -188,7 +188,7 @@ function answerTo(socket: Netlink, request: Request): Message | undefined {
   return unlessRefused(ENOENT, () => socket.request(request)[0]);
 }
 
-/** User data as `nft` reads it: type 0 is a comment, then its length, then the text with a terminating zero (libnftnl, udata.h). */
+/** Writes user data as `nft` reads it: type 0 is a comment, then its length, then the text with a terminating zero (libnftnl, udata.h). */
 function commentData(comment: string): Uint8Array {
   const text = new TextEncoder().encode(`${comment}\0`);
   return Uint8Array.of(0, text.length, ...text);

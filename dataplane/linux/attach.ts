@@ -31,12 +31,12 @@ import { readSysctl, writeSysctls } from "./sysctl.ts";
 
 const EEXIST = 17;
 
-/** One end of the pair while it is set up. */
+/** Describes one end of the pair while it is set up. */
 interface End {
   readonly socket: Netlink;
   readonly index: number;
   readonly name: string;
-  /** Whether the kernel would run duplicate address detection on it, which takes a second. */
+  /** Tells whether the kernel would run duplicate address detection on it, which takes a second. */
   readonly runsDad: boolean;
 }
 
@@ -59,7 +59,7 @@ export async function attach(sockets: HostSockets, sandbox: Sandbox, desired: De
   return { podMac: created.pod.mac, hostIndex: created.host.index, kind: created.kind, warnings, [Symbol.asyncDispose]: remove };
 }
 
-/** Settings, and both ends up. @returns failures that are no reason to stop */
+/** Writes the settings and sets both ends up. @returns failures that need not stop the ADD */
 function setUp({ sandbox, hostSocket, podSocket }: Site, { host, pod }: CreatedPair, desired: DesiredState): string[] {
   const warnings = [...inNamespace(sandbox, () => writeSysctls(desired.pod.sysctlsBeforeUp)), ...writeSysctls(desired.host.sysctls)];
   // The pod's IPv6 next hop is this link-local address, whatever generation mode the host has. The kernel derives it when the
@@ -117,8 +117,9 @@ export function bringUp(socket: Netlink, { index, name }: Link): void {
 }
 
 /**
- * Duplicate address detection is off when both settings are below 1 (net/ipv6/addrconf.c, addrconf_dad_begin). Only where it is on are
- * addresses marked to skip it: the mark shows in `ip addr`, and addresses should look the same everywhere.
+ * Tells whether duplicate addresses are detected. Detection is off when both settings are below 1 (net/ipv6/addrconf.c,
+ * addrconf_dad_begin). Only where it is on are addresses marked to skip it: the mark shows in `ip addr`, and addresses should look the same
+ * everywhere.
  */
 function runsDad(name: string): boolean {
   return ["all", name].some((scope) => Number(readSysctl(`net/ipv6/conf/${scope}/accept_dad`) ?? "0") > 0);
@@ -143,11 +144,11 @@ function isIpv6({ address }: Prefix): boolean {
 const EINVAL = 22;
 const EOPNOTSUPP = 95;
 const EADDRNOTAVAIL = 99;
-/** ETH_MIN_MTU and ETH_MAX_MTU (include/uapi/linux/if_ether.h), which veth and netkit take over. */
+/** Has ETH_MIN_MTU and ETH_MAX_MTU (include/uapi/linux/if_ether.h), which veth and netkit take over. */
 const MTU = { min: 68, max: 65535 };
-/** IPV6_MIN_MTU (include/uapi/linux/ipv6.h): an interface below it has no IPv6 at all. */
+/** Is IPV6_MIN_MTU (include/uapi/linux/ipv6.h): an interface below it has no IPv6 at all. */
 const MTU_MIN_IPV6 = 1280;
-/** net/core/rtnetlink.c, rtnl_create_link. */
+/** Limits queues as net/core/rtnetlink.c, rtnl_create_link, does. */
 const QUEUES_MAX = 4096;
 const MAC_SETTLE = { tries: 50, delayMs: 100 };
 
@@ -182,10 +183,7 @@ async function createPair(site: Site, desired: DesiredState): Promise<CreatedPai
   }
 }
 
-/**
- * Refuses what the kernel would refuse with no more than "invalid argument" (recordings `mtu-67`, `mtu-70000`, `num-queues-5000`,
- * `mtu-1279`).
- */
+/** Refuses what the kernel would refuse with no more than "invalid argument" (recordings `mtu-67`, `mtu-70000`, `num-queues-5000`, `mtu-1279`). */
 function checkDevice({ device, pod }: DesiredState): void {
   const { mtu, queues } = device;
   if (mtu !== 0 && (!Number.isInteger(mtu) || mtu < MTU.min || mtu > MTU.max)) {
@@ -238,7 +236,7 @@ async function replaceHostLink(socket: Netlink, { host }: DesiredState): Promise
   await deleteHostLink(link);
 }
 
-/** A kernel without netkit answers EOPNOTSUPP, and then a veth does; any other refusal is one (C§4.5). */
+/** Makes a veth where a kernel without netkit answers EOPNOTSUPP, and passes any other refusal on (C§4.5). */
 function createOfKind(host: Netlink, kind: LinkKind, pair: Omit<Pair, "kind">): LinkKind {
   try {
     host.request(pairRequest({ ...pair, kind }));
@@ -268,7 +266,7 @@ function presentLink(socket: Netlink, name: string): Link {
   return link;
 }
 
-/** Another program, such as udev, may change the MAC of a new link, so it is set again until it stays (C§12.1). */
+/** Sets the MAC again until it stays: another program, such as udev, may change that of a new link (C§12.1). */
 async function withMac(socket: Netlink, link: Link, mac: string): Promise<Link> {
   let current = link;
   for (let tries = 0; current.mac !== mac; tries++) {

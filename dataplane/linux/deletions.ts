@@ -22,19 +22,19 @@ import {
   setLinkGroup,
 } from "../rtnetlink/link.ts";
 
-/** The kernel waits as long as another reference to the device exists; the DEL fails then and the runtime repeats it. */
+/** Limits the wait: the kernel waits as long as another reference to the device exists; the DEL then fails and the runtime repeats it. */
 const DELETION_LIMIT_MS = 20_000;
 const ENODEV = 19;
-/** The announcement takes about a millisecond: the first polls come at every turn of the event loop, later ones less often. */
+/** Sets the pace: the announcement takes a millisecond, so the first polls come at every turn of the event loop, later ones less often. */
 const LOOK = { eagerTurns: 50, firstDelayMs: 1, longestDelayMs: 20 };
 
-/** What a deletion takes: a socket for the request, which is answered late, and one for the news of the namespace's links. */
+/** Has what a deletion takes: a socket for the request, which is answered late, and one for the news of the namespace's links. */
 interface DeletionSockets {
   readonly socket: NetlinkSocket;
   readonly monitor: NetlinkSocket;
 }
 
-/** Of the namespace that the thread is in. @throws NetlinkError */
+/** Opens the sockets in the namespace that the thread is in. @throws NetlinkError */
 export function openDeletion(): DeletionSockets & Disposable {
   using opened = new DisposableStack();
   const socket = opened.use(NetlinkSocket.open(NETLINK_ROUTE));
@@ -133,17 +133,17 @@ async function untilGone(
   }
 }
 
-/** Between two looks for the news. */
+/** Waits between two looks for the news. */
 export async function pause(looks: number): Promise<void> {
   if (looks < LOOK.eagerTurns) return new Promise((resolve) => setImmediate(resolve));
   const delayMs = Math.min(LOOK.firstDelayMs * 2 ** Math.floor((looks - LOOK.eagerTurns) / 10), LOOK.longestDelayMs);
   return new Promise((resolve) => setTimeout(resolve, delayMs));
 }
 
-/** A link whose deletion a call waits for. */
+/** Describes a link whose deletion a call waits for. */
 interface Leaving {
   readonly link: Pick<Link, "index" | "name">;
-  /** Whether it still is what was to be deleted; asked just before. */
+  /** Tells just before whether it still is what was to be deleted. */
   readonly isRight: (link: Link) => boolean;
   /** Told whether this deletion removed it: it may have been gone before, or not the right one any more. */
   readonly gone: (isDeleted: boolean) => void;
@@ -192,7 +192,7 @@ export class JoinedDeletions {
   }
 }
 
-/** Never throws: each request of the batch gets an outcome of its own. */
+/** Deletes a batch and never throws: each request of the batch gets an outcome of its own. */
 async function deleteBatch(host: Netlink, batch: readonly Leaving[]): Promise<void> {
   try {
     if (batch.length === 1) return await eachAlone(host, batch);

@@ -14,7 +14,7 @@ import { isDeviceKind, isUnfinished, mayReplace } from "./ends.ts";
 interface DetachOptions {
   /** How long the kernel may take for the link in the sandbox. */
   readonly limitMs?: number;
-  /** Where host ends are deleted together with others. */
+  /** Deletes host ends together with others. */
   readonly deletions?: JoinedDeletions | undefined;
 }
 
@@ -51,8 +51,8 @@ async function isPairDeleted(route: Netlink, host: Link, link: LinkOfAttachment,
 }
 
 /**
- * Whether there is nothing to delete but this pair: the host end is the attachment's, and what the sandbox has under the pod end's name is
- * its other end, or nothing. It is asked on the host's socket, of the namespace by its number, which costs a tenth of a visit.
+ * Tells whether there is nothing to delete but this pair: the host end is the attachment's, and what the sandbox has under the pod end's
+ * name is its other end, or nothing. It is asked on the host's socket, of the namespace by its number, which costs a tenth of a visit.
  */
 function isAllThere(route: Netlink, { alias, kind, peer }: Link, { owner, sandbox, podInterface: name }: LinkOfAttachment): boolean {
   if (!namesAttachment(alias, owner) || !isDeviceKind(kind)) return false;
@@ -89,7 +89,7 @@ async function deleteJoined(deletions: JoinedDeletions, link: Pick<Link, "index"
   }
 }
 
-/** Without an alias of Tortie's form, the link does not tell which attachment it belongs to. */
+/** Tells whether another container has the link; without an alias of Tortie's form a link does not say whose it is. */
 function isOfAnotherContainer(alias: string, { owner, predecessors }: LinkOfAttachment): boolean {
   if (!isAttachmentAlias(alias) || namesAttachment(alias, owner)) return false;
   if (predecessors !== undefined && mayReplace(alias, { owner, predecessors })) return false;

@@ -1,4 +1,4 @@
-/** Whose a host end is, by what is written on it. */
+/** Tells whose a host end is, by what is written on it. */
 
 import { inNamespace } from "../../lib/system/netns.ts";
 import type { Sandbox } from "../../lib/system/sandbox.ts";
@@ -11,7 +11,7 @@ import { isDeletionGroup, type Link, UNFINISHED_GROUP } from "../rtnetlink/link.
 const DEVICE_KINDS: ReadonlySet<string> = new Set(["veth", "netkit"]);
 
 /**
- * Whether the host end with this alias may be removed for another attachment that needs its name: it has no owner (Calico writes none),
+ * Tells whether the host end with this alias may be removed for another attachment that needs its name: it has no owner (Calico writes none),
  * this one, the same workload, or, where it does not say which workload, a container that the workload's record names.
  */
 export function mayReplace(alias: string, { owner, predecessors }: Pick<HostEnd, "owner" | "predecessors">): boolean {
@@ -23,19 +23,19 @@ export function mayReplace(alias: string, { owner, predecessors }: Pick<HostEnd,
 }
 
 /**
- * Whether this project made the link and got no further: it has the mark of its creation, no owner yet, and never was up. The group of
+ * Tells whether this project made the link and got no further: it has the mark of its creation, no owner yet, and never was up. The group of
  * a joined deletion replaces that mark, and stays where the deletion fails or its process ends.
  */
 export function isUnfinished({ group, alias, isUp, kind }: Link): boolean {
   return (group === UNFINISHED_GROUP || isDeletionGroup(group)) && alias === "" && !isUp && isDeviceKind(kind);
 }
 
-/** Whether links of attachments can be of this kind. */
+/** Tells whether links of attachments can be of this kind. */
 export function isDeviceKind(kind: string): boolean {
   return DEVICE_KINDS.has(kind);
 }
 
-/** A way to both ends of a link: the sandbox, and a socket in each namespace. */
+/** Gives a way to both ends of a link: the sandbox, and a socket in each namespace. */
 export interface Site extends Disposable {
   readonly sandbox: Sandbox;
   readonly hostSocket: Netlink;

@@ -1,19 +1,19 @@
 /**
- * What the host itself has in the kernel, apart from any attachment: links, addresses, routes, and signs of Felix. Routes are those of the
- * main table, without those to other nodes that an agent made by what the cluster said (review, S1: they must not decide about this node's
- * own addresses).
+ * Reads what the host itself has in the kernel, apart from any attachment: links, addresses, routes, and signs of Felix. Routes are those
+ * of the main table, without those to other nodes that an agent made by what the cluster said (review, S1: they must not decide about this
+ * node's own addresses).
  */
 import type { Address, Prefix } from "../../lib/addresses/address.ts";
+import { TUNNEL_ALIAS } from "../dataplane.ts";
 import type { HostSockets } from "../netlink/host-sockets.ts";
 import type { Netlink } from "../netlink/socket.ts";
 import { ask, chainName } from "../nftables/message.ts";
-import { TUNNEL_ALIAS } from "../node-state.ts";
 import { listAddresses } from "../rtnetlink/address.ts";
 import { type Link, listLinks } from "../rtnetlink/link.ts";
-import { countRoutesOf, NODE_ROUTE_PROTOCOL } from "../rtnetlink/node-route.ts";
+import { countRoutesOf, NODE_ROUTE_PROTOCOL } from "../rtnetlink/node-network.ts";
 import { listRoutes } from "../rtnetlink/route.ts";
 
-/** Felix' chains in nftables, its own and those of iptables-nft, begin so, and after it has gone they check sources still. */
+/** Matches how Felix' chains in nftables begin, its own and those of iptables-nft; after it has gone they still check sources. */
 const FELIX_CHAIN = /^(filter-|raw-)?cali-/;
 
 export type HostLink = Pick<Link, "index" | "name" | "alias" | "isUp" | "kind">;
@@ -23,7 +23,7 @@ interface HostLinkAddress {
   /** Prefix length. */
   readonly length: number;
   readonly link: string;
-  /** Of the link. */
+  /** Identifies the link. */
   readonly index: number;
   readonly mtu: number;
   readonly isUp: boolean;
@@ -34,11 +34,11 @@ interface HostLinkAddress {
 interface HostRoute {
   readonly destination: Prefix;
   readonly link: string;
-  /** It has a gateway or a preferred source, as routes of pods' addresses do not. */
+  /** Says that it has a gateway or a preferred source, as routes of pods' addresses do not. */
   readonly leadsElsewhere: boolean;
 }
 
-/** What decides about routes to other nodes: the host's own addresses, and signs of another program that makes such routes. */
+/** Has what decides about routes to other nodes: the host's own addresses, and signs of another program that makes such routes. */
 export interface NetworkFacts {
   readonly addresses: readonly HostLinkAddress[];
   /** How many routes of the main table have the protocol number that was asked for. */
@@ -47,7 +47,7 @@ export interface NetworkFacts {
   readonly foreignDevices: readonly string[];
 }
 
-/** Every link of the host in one dump, to be compared with records (A§7.3). @throws NetlinkError */
+/** Lists every link of the host in one dump, to be compared with records (A§7.3). @throws NetlinkError */
 export function hostLinks({ route }: HostSockets): readonly HostLink[] {
   return listLinks(route);
 }
@@ -68,7 +68,7 @@ export function readHostFacts({ route: socket }: HostSockets): {
   return { addresses: addressesOfHost(socket, links), routes };
 }
 
-/** Every address of every link. @throws NetlinkError */
+/** Lists every address of every link. @throws NetlinkError */
 export function addressesOfHost(socket: Netlink, links: readonly Link[] = listLinks(socket)): readonly HostLinkAddress[] {
   const byIndex = new Map(links.map((link) => [link.index, link]));
   return listAddresses(socket, 0).map(({ prefix: { address, length }, index, scope }) => {
@@ -87,7 +87,7 @@ export function readNetworkFacts({ route }: HostSockets, protocol: number, devic
   };
 }
 
-/** Whether Felix' own rules are in the kernel: they check where pods send from, as ours do. @throws NetlinkError */
+/** Tells whether Felix' own rules are in the kernel: they check where pods send from, as ours do. @throws NetlinkError */
 export function hasFelixChains({ netfilter }: HostSockets): boolean {
   return (["inet", "ip", "ip6"] as const).some((family) =>
     netfilter.dump(ask("chain", family)).some((found) => FELIX_CHAIN.test(chainName(found) ?? "")),

@@ -27,12 +27,12 @@ type Side = Difference["side"];
 type Field = readonly [object: string, wanted: string, found: string];
 
 /**
- * What a container may put into its own sandbox before a look at it ends, over all lists. Reading 4,096 entries costs some ten
+ * Limits what a container may put into its own sandbox before a look at it ends, over all lists. Reading 4,096 entries costs some ten
  * milliseconds, during which this process serves nobody else.
  */
 const MOST_IN_SANDBOX = 4096;
 
-/** How much of its lists a look may still read; `undefined` on the host. */
+/** Counts how much of its lists a look may still read; `undefined` on the host. */
 type Allowance = { left: number } | undefined;
 
 /** @throws TortieError `sandbox-too-large` when the container has more routes and addresses than are read */
@@ -55,7 +55,7 @@ function inspectPodEnd(socket: Netlink, { pod }: DesiredState, recorded: Recorde
   }
 }
 
-/** The host end alone: its link, owner, addresses and routes. */
+/** Inspects the host end alone: its link, owner, addresses and routes. */
 function inspectHostEnd(socket: Netlink, desired: DesiredState): Difference[] {
   return differences(
     "host",
@@ -80,7 +80,7 @@ function linkFields(socket: Netlink, end: HostEnd | PodEnd, own: (link: Link) =>
   ];
 }
 
-/** A link without an owner is one that Calico's plugin made. The MAC matters where the pod was told it once and for all. */
+/** Compares the link itself. One without an owner is of Calico's plugin. The MAC matters where the pod was told it once and for all. */
 function hostFields({ name, alias, mac }: Link, { host, pod }: DesiredState): Field[] {
   const wanted = attachmentAlias(host.owner);
   return [
@@ -156,10 +156,10 @@ function routeText(name: string, { gateway, scope }: { readonly gateway?: Route[
   return `${gateway === undefined ? "" : `via ${formatAddress(gateway)} `}dev ${name} scope ${scope}`;
 }
 
-/** What a comparison finds for an address that the kernel has not finished preparing. */
+/** Is what a comparison finds for an address that the kernel has not finished preparing. */
 export const TENTATIVE = "tentative";
 /**
- * How long addresses are waited for that the kernel is still preparing. A new IPv6 address is tentative for milliseconds even where
+ * Limits the wait for addresses that the kernel is still preparing. A new IPv6 address is tentative for milliseconds even where
  * duplicate detection is off, and for one to two seconds where it is on (net/ipv6/addrconf.c, addrconf_dad_work). It is not broken.
  * Two seconds of detection with the default settings, and some room.
  */
@@ -214,12 +214,12 @@ function driftAt({ hostSocket, podSocket }: Site, { desired }: RecordedPair): Di
   return [...hostSide, ...clearedAlias(link, desired), ...sysctlDifferences(desired), ...podSide];
 }
 
-/** CHECK takes a link without an owner for one that Calico's plugin made; a recorded one was made with its owner's name. */
+/** Returns the alias to compare: CHECK takes a link without an owner for Calico's; a recorded one was made with its owner's name. */
 function clearedAlias({ name, alias }: Link, { host }: RecordedPair["desired"]): Difference[] {
   return alias === "" ? [{ side: "host", object: `link ${name} alias`, wanted: attachmentAlias(host.owner), found: "" }] : [];
 }
 
-/** A setting that this kernel does not have, and that is not required, is no difference. */
+/** Compares settings; one that this kernel lacks, and that is not required, does not count. */
 function sysctlDifferences({ host }: RecordedPair["desired"]): Difference[] {
   return differingSysctls(host.sysctls).flatMap(({ path, value, required }): Difference[] => {
     const found = readSysctl(path);
@@ -229,7 +229,7 @@ function sysctlDifferences({ host }: RecordedPair["desired"]): Difference[] {
 }
 
 /**
- * The host end, where it is this attachment's and its other end is in the sandbox. A pair is gone as a whole: where only one end is
+ * Returns the host end where it is this attachment's and its other end is in the sandbox. A pair is gone as a whole: where only one end is
  * found, somebody has moved or renamed the other.
  */
 function provenHostEnd(site: Site, { desired: { host, pod }, hostIndex }: RecordedPair): Link | undefined {

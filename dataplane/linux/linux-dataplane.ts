@@ -1,14 +1,22 @@
-/**
- * The dataplane on Linux: veth or netkit pairs, rtnetlink, nf_tables, /proc/sys. It keeps nothing between calls but deletions that wait.
- */
+/** Implements the dataplane on Linux: veth or netkit, rtnetlink, nf_tables, /proc/sys. Keeps nothing between calls but waiting deletions. */
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Sandbox } from "../../lib/system/sandbox.ts";
 import { parseAttachmentAlias } from "../alias.ts";
-import type { AppliedLink, AttachedLink, Dataplane, LinkOfAttachment, Mending, RecordedLink, RecordedPair, Removal } from "../dataplane.ts";
+import type {
+  AppliedLink,
+  AttachedLink,
+  Dataplane,
+  LinkOfAttachment,
+  Mending,
+  NetworkReport,
+  NodeState,
+  RecordedLink,
+  RecordedPair,
+  Removal,
+} from "../dataplane.ts";
 import type { DesiredState, Difference } from "../desired-state.ts";
 import type { HostSockets } from "../netlink/host-sockets.ts";
 import { NetlinkError } from "../netlink/message.ts";
-import type { NetworkReport, NodeState } from "../node-state.ts";
 import { listLinks } from "../rtnetlink/link.ts";
 import { applyNodeState } from "./apply-node-state.ts";
 import { attach } from "./attach.ts";

@@ -1,10 +1,10 @@
-/** Kernel settings below /proc/sys. Those of the network belong to the namespace that the calling thread is in. */
+/** Reads and writes kernel settings below /proc/sys. Those of the network belong to the namespace that the calling thread is in. */
 import { TortieError } from "../../lib/errors/errors.ts";
 import { systemErrorText } from "../../lib/system/errno.ts";
 import { closeFile, O_WRONLY, openFile, readText, writeOnce } from "../../lib/system/files.ts";
 import type { Sysctl } from "../desired-state.ts";
 
-/** Content of a setting without its newline; `undefined` when there is no such setting or it cannot be read. */
+/** Reads a setting without its newline; `undefined` when it does not exist or cannot be read. */
 export function readSysctl(path: string): string | undefined {
   try {
     return readText(fileOf(path)).trimEnd();
@@ -29,7 +29,7 @@ export function writeSysctls(sysctls: readonly Sysctl[]): string[] {
   return failures;
 }
 
-/** The settings that do not have their value yet: writing one that has may fail for nothing, and may have effects of its own. */
+/** Returns the settings that lack their value: writing one that has it may fail for nothing, and may have effects of its own. */
 export function differingSysctls(sysctls: readonly Sysctl[]): Sysctl[] {
   return sysctls.filter(({ path, value }) => readSysctl(path) !== value);
 }

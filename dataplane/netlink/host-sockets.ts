@@ -1,5 +1,5 @@
 /**
- * The sockets to the kernel of the process's own network namespace, one for each protocol, opened at their first use and kept: an
+ * Keeps the sockets to the kernel of the process's own network namespace, one for each protocol, opened at their first use and kept: an
  * executable for its one call, the agent for its life. Opening a socket costs seven system calls, and closing one that has changed nftables
  * waits until the kernel has freed what was replaced.
  *
@@ -20,17 +20,17 @@ export class HostSockets implements Disposable {
     this.#netfilter = new KeptSocket(() => open(NETLINK_NETFILTER));
   }
 
-  /** Links, addresses, routes, neighbours. */
+  /** Serves links, addresses, routes and neighbours. */
   get route(): Netlink {
     return this.#route;
   }
 
-  /** nftables. */
+  /** Serves nftables. */
   get netfilter(): Netlink {
     return this.#netfilter;
   }
 
-  /** Later requests fail. */
+  /** Closes the sockets; later requests fail. */
   [Symbol.dispose](): void {
     this.#route[Symbol.dispose]();
     this.#netfilter[Symbol.dispose]();
@@ -78,7 +78,7 @@ class KeptSocket implements Netlink, Disposable {
   }
 }
 
-/** A socket stays in the namespace in which it was opened: that of a sandbox would be kept for the host's. */
+/** Refuses to open in a sandbox: a socket stays in the namespace in which it was opened, and would be kept for the host's. */
 function openOutside(protocol: number): NetlinkSocket {
   if (isInOtherNamespace()) throw new Error("a socket of the host cannot be opened while this thread is in a sandbox");
   return NetlinkSocket.open(protocol);

@@ -1,5 +1,5 @@
 /**
- * Netlink messages, acknowledgements and attributes as bytes (include/uapi/linux/netlink.h, struct nlmsghdr, nlmsgerr and nlattr).
+ * Encodes and decodes netlink messages, acknowledgements and attributes (include/uapi/linux/netlink.h, struct nlmsghdr, nlmsgerr and nlattr).
  * Numbers are in the machine's own order, which is little-endian on everything Bun runs on; those that are in network order say so.
  */
 
@@ -8,17 +8,17 @@ import { errnoName, errnoText } from "../../lib/system/errno.ts";
 
 const ATTRIBUTE_HEADER = 4;
 const NLA_F_NESTED = 0x8000;
-/** NLA_F_NESTED and NLA_F_NET_BYTEORDER are not part of the type. */
+/** Leaves out NLA_F_NESTED and NLA_F_NET_BYTEORDER, which are not part of the type. */
 const NLA_TYPE_MASK = 0x3fff;
 const MAX_LENGTH = 0xffff;
 
-/** 16 bit length, 16 bit type, payload, padded to four bytes. */
+/** Has a 16 bit length, a 16 bit type, and a payload, padded to four bytes. */
 export interface Attribute {
   readonly type: number;
   readonly payload: Uint8Array;
 }
 
-/** Bytes that cannot be what the kernel sends, or a request that does not fit into a message. */
+/** Reports bytes that cannot be what the kernel sends, or a request that does not fit into a message. */
 export class NetlinkFormatError extends Error {
   override readonly name = "NetlinkFormatError";
 }
@@ -35,12 +35,12 @@ export function u32(type: number, value: number): Attribute {
   return { type, payload: words(4, (view) => view.setUint32(0, value, true)) };
 }
 
-/** Network byte order, as nf_tables wants its numbers. */
+/** Writes a number in network byte order, as nf_tables wants it. */
 export function u32be(type: number, value: number): Attribute {
   return { type, payload: words(4, (view) => view.setUint32(0, value, false)) };
 }
 
-/** A string with its terminating zero. */
+/** Writes a string with its terminating zero. */
 export function text(type: number, value: string): Attribute {
   return { type, payload: new TextEncoder().encode(`${value}\0`) };
 }
@@ -68,7 +68,7 @@ export function encodeAttributes(attributes: readonly Attribute[]): Uint8Array {
 }
 
 /**
- * The attributes one after the other, flags taken off their types; payloads are views into `data`.
+ * Reads the attributes one after the other, flags taken off their types; payloads are views into `data`.
  * @throws NetlinkFormatError when a length is shorter than a header or longer than what is there
  */
 export function parseAttributes(data: Uint8Array): Attribute[] {
@@ -85,19 +85,19 @@ export function parseAttributes(data: Uint8Array): Attribute[] {
   return result;
 }
 
-/** The attributes by type; of several with the same type the last one counts, as in the kernel. */
+/** Returns the attributes by type; of several with the same type the last one counts, as in the kernel. */
 export function attributeMap(data: Uint8Array): ReadonlyMap<number, Uint8Array> {
   return new Map(parseAttributes(data).map(({ type, payload }) => [type, payload]));
 }
 
-/** Number of four bytes in the machine's order; `undefined` for an absent attribute. */
+/** Reads a number of four bytes in the machine's order; `undefined` for an absent attribute. */
 export function readU32(payload: Uint8Array | undefined): number | undefined {
   if (payload === undefined) return undefined;
   if (payload.length < 4) throw new NetlinkFormatError(`netlink number has ${payload.length} bytes`);
   return new DataView(payload.buffer, payload.byteOffset, payload.length).getUint32(0, true);
 }
 
-/** Text up to its terminating zero; `undefined` for an absent attribute. */
+/** Reads text up to its terminating zero; `undefined` for an absent attribute. */
 export function readText(payload: Uint8Array | undefined): string | undefined {
   if (payload === undefined) return undefined;
   const end = payload.indexOf(0);
@@ -105,7 +105,7 @@ export function readText(payload: Uint8Array | undefined): string | undefined {
 }
 
 /**
- * A structure of fixed length, which every message begins with, and attributes.
+ * Writes a structure of fixed length, which every message begins with, and attributes.
  * @param fill writes what is not zero
  */
 export function structure(length: number, fill: (view: DataView) => void, attributes: readonly Attribute[] = []): Uint8Array {
@@ -116,12 +116,12 @@ export function structure(length: number, fill: (view: DataView) => void, attrib
   return result;
 }
 
-/** A message that begins with a structure of this length. @throws NetlinkFormatError */
+/** Reads a message that begins with a structure of this length. @throws NetlinkFormatError */
 export function parseStructure({ payload }: Message, length: number) {
   return { view: new DataView(payload.buffer, payload.byteOffset, payload.length), attributes: attributeMap(payload.subarray(length)) };
 }
 
-/** Length rounded up to the four bytes that messages and attributes are padded to. */
+/** Rounds a length up to the four bytes that messages and attributes are padded to. */
 function aligned(length: number): number {
   // Not with bit operations: a hostile length may have the sign bit set.
   return Math.ceil(length / 4) * 4;
@@ -140,7 +140,7 @@ export const NLMSG_DONE = 3;
 
 export const NLM_F_REQUEST = 0x1;
 export const NLM_F_ACK = 0x4;
-/** A dump was disturbed by a change: its parts do not fit together. */
+/** Says that a change disturbed a dump: its parts do not fit together. */
 export const NLM_F_DUMP_INTR = 0x10;
 export const NLM_F_DUMP = 0x300;
 export const NLM_F_REPLACE = 0x100;
@@ -159,7 +159,7 @@ export interface Message {
   readonly payload: Uint8Array;
 }
 
-/** One message as bytes, padded; the port is left to the kernel. */
+/** Encodes one message, padded; leaves the port to the kernel. */
 export function encodeMessage(message: Message): Uint8Array {
   const result = new Uint8Array(MESSAGE_HEADER + aligned(message.payload.length));
   const view = new DataView(result.buffer);
@@ -172,7 +172,7 @@ export function encodeMessage(message: Message): Uint8Array {
 }
 
 /**
- * The messages of one datagram; payloads are views into `data`.
+ * Reads the messages of one datagram; payloads are views into `data`.
  * @throws NetlinkFormatError when a length is shorter than a header or longer than what is there
  */
 export function parseMessages(data: Uint8Array): Message[] {
@@ -217,7 +217,7 @@ export function parseAcknowledgement(message: Message): Acknowledgement {
   return { errno, detail: readText(attributes.get(NLMSGERR_ATTR_MSG)) ?? "" };
 }
 
-/** The kernel refused a request. */
+/** Says that the kernel refused a request. */
 export class NetlinkError extends Error {
   override readonly name = "NetlinkError";
   readonly errno: number;
@@ -231,7 +231,7 @@ export class NetlinkError extends Error {
   }
 }
 
-/** What the work returns; `undefined` when the kernel refuses it with this error number. @throws every other failure */
+/** Returns what the work returns; `undefined` when the kernel refuses it with this error number. @throws every other failure */
 export function unlessRefused<T>(errno: number, work: () => T): T | undefined {
   try {
     return work();
@@ -241,7 +241,7 @@ export function unlessRefused<T>(errno: number, work: () => T): T | undefined {
   }
 }
 
-/** A list has more entries than its reader wants to spend time on. */
+/** Says that a list has more entries than its reader wants to spend time on. */
 export class DumpTooLargeError extends Error {
   override readonly name = "DumpTooLargeError";
 
@@ -254,12 +254,12 @@ export class DumpTooLargeError extends Error {
 const AF_INET = 2;
 const AF_INET6 = 10;
 
-/** Addresses as the kernel writes them: the numbers of their families, and bytes in network order. */
+/** Handles addresses as the kernel writes them: the numbers of their families, and bytes in network order. */
 export function numberOf(family: Family): number {
   return family === 4 ? AF_INET : AF_INET6;
 }
 
-/** `undefined` for any other family than these two. */
+/** Returns the family; `undefined` for any other than these two. */
 export function familyOf(number: number): Family | undefined {
   return number === AF_INET ? 4 : number === AF_INET6 ? 6 : undefined;
 }

@@ -38,7 +38,7 @@ export function openKernelSocket(protocol: number, groups: number, answerLimitSe
   return fd;
 }
 
-/** struct sockaddr_nl; the kernel chooses the port. */
+/** Writes struct sockaddr_nl; the kernel chooses the port. */
 function socketAddress(groups: number): Uint8Array {
   const view = new DataView(new ArrayBuffer(SOCKADDR_BYTES));
   view.setUint16(0, AF_NETLINK, true);

@@ -1,5 +1,5 @@
 /**
- * One conversation with the kernel: requests with acknowledgements, dumps, and batches. A socket stays in the network
+ * Holds one conversation with the kernel: requests with acknowledgements, dumps, and batches. A socket stays in the network
  * namespace in which it was opened, so each namespace has a socket of its own and callers need not enter the namespace.
  *
  * Requests are synchronous: the kernel executes one within send(2), and its answer is there when send returns. The
@@ -35,11 +35,11 @@ const EAGAIN = 11;
 const EMSGSIZE = 90;
 const ENOBUFS = 105;
 const ECANCELED = 125;
-/** struct sockaddr_nl as words: nl_pid is the second. */
+/** Indexes struct sockaddr_nl as words: nl_pid is the second. */
 const SENDER_PORT = 1;
-/** Half of all numbers are left to count up from the first, which is random. */
+/** Leaves half of all numbers to count up from the first, which is random. */
 const FIRST_SEQUENCE_LIMIT = 2 ** 31;
-/** A socket that comes so close to the largest number has served its time. The room is for one batch, which has some thousand at most. */
+/** Retires a socket that comes so close to the largest number. The room is for one batch, which has some thousand at most. */
 const LAST_SEQUENCE = 2 ** 32 - 2 ** 20;
 
 export const NETLINK_ROUTE = 0;
@@ -47,27 +47,28 @@ export const NETLINK_NETFILTER = 12;
 /** Changes of links (include/uapi/linux/rtnetlink.h). */
 export const RTMGRP_LINK = 1;
 
-/** The kind of a request of rtnetlink: 0 makes, 1 deletes, 2 asks, 3 changes (net/core/rtnetlink.c); other families have a number in the upper byte. */
+/** Masks the kind of a request: 0 makes, 1 deletes, 2 asks, 3 changes (net/core/rtnetlink.c); other families use the upper byte. */
 const KIND_MASK = 0xff03;
 const RTNETLINK_GET = 2;
 
 /**
- * Answers to single requests and news of links are below 2 KiB, but for links to which somebody gave hundreds of other names; a larger buffer costs 16 page faults a socket, ten microseconds.
+ * Answers to single requests and news of links are below 2 KiB, but for links to which somebody gave hundreds of other names; a larger
+ * buffer costs 16 page faults a socket, ten microseconds.
  */
 const ANSWER_BYTES = 8192;
-/** Larger than the largest datagram the kernel makes of a dump (32 KiB, net/netlink/af_netlink.c). */
+/** Exceeds the largest datagram the kernel makes of a dump (32 KiB, net/netlink/af_netlink.c). */
 const DUMP_BYTES = 65536;
-/** The answer is there when send(2) returns, so this only ends a wait that would otherwise be for ever. */
+/** Ends a wait that would otherwise be for ever: the answer is there when send(2) returns. */
 const ANSWER_LIMIT_SECONDS = 10;
 /**
- * What one look at the news reads. Whoever may send to the group, or rename a link of the namespace in a loop, can add news as fast as it is
- * read; a look that went on until there is none would not end.
+ * Limits what one look at the news reads. Whoever may send to the group, or rename a link of the namespace in a loop, can add news as fast
+ * as it is read; a look that read all of them would not end.
  */
 const MOST_NEWS_A_LOOK = 64;
-/** A dump that changes disturb is begun again; each try reads all of it, and a table that changes that often is not worth a tenth. */
+/** Limits the tries of a dump that changes disturb; each reads all of it, and a table that changes that often is not worth a tenth. */
 const DUMP_TRIES = 10;
 
-/** What to ask: a message without its sequence number and the flags that every request has. */
+/** Says what to ask: a message without its sequence number and the flags that every request has. */
 export interface Request {
   readonly type: number;
   readonly flags?: number;
@@ -79,7 +80,7 @@ export interface Netlink {
   /** Has one request carried out and returns what comes with it: nothing for a change, one message for a "get". @throws NetlinkError */
   request(request: Request): Message[];
   /**
-   * Everything a dump has; it is begun again when a change disturbed it.
+   * Returns everything a dump has; it is begun again when a change disturbed it.
    * @param most number of messages that are read at most, over all tries
    * @throws DumpTooLargeError when there are more; NetlinkError
    */
@@ -99,7 +100,7 @@ export class NetlinkSocket implements Netlink, Disposable {
   readonly #senderLength = new Uint32Array(1);
   #sequence: number;
   #isOpen = true;
-  /** The last request was answered to its end: with success, with a refusal, with all parts of a dump. */
+  /** Says that the last request was answered to its end: with success, with a refusal, with all parts of a dump. */
   #isSettled = true;
 
   /**
@@ -119,25 +120,25 @@ export class NetlinkSocket implements Netlink, Disposable {
     return new NetlinkSocket(openKernelSocket(protocol, groups, ANSWER_LIMIT_SECONDS));
   }
 
-  /** For calls that go around this class, such as a write on another thread. */
+  /** Serves calls that go around this class, such as a write on another thread. */
   get fd(): number {
     return this.#fd;
   }
 
   /**
-   * Whether the next request can be made on it. After one that was cut off (no answer in time, an answer lost for want of room, a dump that
-   * was not read to its end) the kernel may still be at that one.
+   * Tells whether the next request can be made on it. After one that was cut off (no answer in time, an answer lost for want of room, a
+   * dump that was not read to its end) the kernel may still be at that one.
    */
   get isUsable(): boolean {
     return this.#isOpen && this.#isSettled && this.#sequence < LAST_SEQUENCE;
   }
 
-  /** The bytes of a request with an acknowledgement, for callers that send them themselves; `isAnswered()` then tells of it. */
+  /** Encodes a request with an acknowledgement, for callers that send it themselves; `isAnswered()` then says when it has come. */
   prepare(request: Request): Uint8Array {
     return encodeMessage({ ...request, flags: (request.flags ?? 0) | NLM_F_REQUEST | NLM_F_ACK, sequence: ++this.#sequence });
   }
 
-  /** Whether the kernel has acknowledged the request prepared last; does not wait. @throws NetlinkError when the kernel refused it */
+  /** Tells whether the kernel has acknowledged the request prepared last; does not wait. @throws NetlinkError when the kernel refused it */
   isAnswered(): boolean {
     for (let messages = this.#receive(MSG_DONTWAIT); messages !== undefined; messages = this.#receive(MSG_DONTWAIT)) {
       for (const message of messages) {
@@ -254,14 +255,14 @@ export class NetlinkSocket implements Netlink, Disposable {
     }
   }
 
-  /** The messages of the kernel's next datagram. @throws NetlinkError when none comes within the limit */
+  /** Returns the messages of the kernel's next datagram. @throws NetlinkError when none comes within the limit */
   #await(): Message[] {
     const messages = this.#receive(0);
     if (messages === undefined) throw new NetlinkError(EAGAIN, `no answer within ${ANSWER_LIMIT_SECONDS} s`);
     return messages;
   }
 
-  /** The messages of the kernel's next datagram; `undefined` when there is none in time. */
+  /** Returns the messages of the kernel's next datagram; `undefined` when it does not come in time. */
   #receive(flags: number): Message[] | undefined {
     const end = performance.now() + ANSWER_LIMIT_SECONDS * 1000;
     while (performance.now() < end) {
@@ -271,7 +272,7 @@ export class NetlinkSocket implements Netlink, Disposable {
     return undefined;
   }
 
-  /** The messages of the next datagram, copied out of the buffer: none when it is not the kernel's; `undefined` when there is no datagram. */
+  /** Copies the messages of the next datagram out of the buffer: none when it is not the kernel's; `undefined` without a datagram. */
   #receiveNext(flags: number): Message[] | undefined {
     this.#senderLength[0] = SOCKADDR_BYTES;
     const buffer = this.#buffer;

@@ -1,6 +1,4 @@
-/**
- * The steps of our rules, each as `nft` would write it (include/uapi/linux/netfilter/nf_tables.h). Numbers of headers are in network order.
- */
+/** Builds the steps of our rules as `nft` would (include/uapi/linux/netfilter/nf_tables.h). Numbers of headers are in network order. */
 import { bytesOf, type Family, maskPrefix, type Prefix, sizeOf } from "../../lib/addresses/address.ts";
 import { bytes, nest, text, u32be } from "../netlink/message.ts";
 import type { Request } from "../netlink/socket.ts";
@@ -34,52 +32,52 @@ const NF_DROP = 0;
 /** include/uapi/linux/if.h */
 const IFNAMSIZ = 16;
 
-/** Where the addresses are in each family's header, and the numbers of the family here and there. */
+/** Says where the addresses are in each family's header, and the numbers of the family here and there. */
 export const FAMILIES = {
   4: { nfproto: 2, keyType: 7, length: 4, source: 12, destination: 16 },
   6: { nfproto: 10, keyType: 8, length: 16, source: 8, destination: 24 },
 } as const;
 
-/** meta nfproto ipv4 */
+/** Matches: meta nfproto ipv4 */
 export function isOfFamily(family: Family): Expression[] {
   return [meta(NFT_META_NFPROTO), equals(Uint8Array.of(FAMILIES[family].nfproto))];
 }
 
-/** ip saddr @set, or ip daddr != @set. A set of the same transaction is found by its name too. */
+/** Matches: ip saddr @set, or ip daddr != @set. A set of the same transaction is found by its name too. */
 export function isIn(family: Family, offset: number, set: string, isWanted: boolean): Expression[] {
   const inverted = isWanted ? [] : [u32be(5, NFT_LOOKUP_F_INV)];
   return [header(offset, FAMILIES[family].length), { name: "lookup", parameters: [text(1, set), u32be(2, REGISTER), ...inverted] }];
 }
 
-/** iifname "cali*" */
+/** Matches: iifname "cali*" */
 export function comesFrom(interfacePrefix: string): Expression[] {
   return [meta(NFT_META_IIFNAME), equals(new TextEncoder().encode(interfacePrefix))];
 }
 
 /**
- * fib saddr . iif oif 0: what would answer this packet does not go out where it came in. Link-local sources are looked up on their own
+ * Matches: fib saddr . iif oif 0: what would answer this packet does not go out where it came in. Link-local sources are looked up on their own
  * interface, and what has no source yet (duplicate address detection) passes (net/ipv6/netfilter/nft_fib_ipv6.c).
  */
 export function hasForeignSource(): Expression[] {
   return [fib(NFT_FIB_RESULT_OIF, NFTA_FIB_F_SADDR | NFTA_FIB_F_IIF), equals(word(0))];
 }
 
-/** iifname "vxlan.calico" */
+/** Matches: iifname "vxlan.calico" */
 export function comesThrough(device: string): Expression[] {
   return [meta(NFT_META_IIFNAME), equals(new TextEncoder().encode(device.padEnd(IFNAMSIZ, "\0")))];
 }
 
-/** fib saddr type local: the sender claims an address of this node. */
+/** Matches: fib saddr type local: the sender claims an address of this node. */
 export function hasLocalSource(): Expression[] {
   return [fib(NFT_FIB_RESULT_ADDRTYPE, NFTA_FIB_F_SADDR), equals(word(RTN_LOCAL))];
 }
 
-/** fib saddr oifname "cali*": the sender claims the address of a container of this node. */
+/** Matches: fib saddr oifname "cali*": the sender claims the address of a container of this node. */
 export function hasSourceBehind(interfacePrefix: string): Expression[] {
   return [fib(NFT_FIB_RESULT_OIFNAME, NFTA_FIB_F_SADDR), equals(new TextEncoder().encode(interfacePrefix))];
 }
 
-/** udp dport 4789 */
+/** Matches: udp dport 4789 */
 export function goesToUdpPort(port: number): Expression[] {
   const parameters = [u32be(1, REGISTER), u32be(2, NFT_PAYLOAD_TRANSPORT_HEADER), u32be(3, 2), u32be(4, 2)];
   return [
@@ -90,17 +88,17 @@ export function goesToUdpPort(port: number): Expression[] {
   ];
 }
 
-/** meta l4proto ipencap */
+/** Matches: meta l4proto ipencap */
 export function isIpInIp(): Expression[] {
   return [meta(NFT_META_L4PROTO), equals(Uint8Array.of(IPPROTO_IPIP))];
 }
 
-/** ip daddr 127.0.0.0/8 */
+/** Matches: ip daddr 127.0.0.0/8 */
 export function goesToLoopback(): Expression[] {
   return [header(FAMILIES[4].destination, 1), equals(Uint8Array.of(127))];
 }
 
-/** ct state != { established, related } ct status ! dnat */
+/** Matches: ct state != { established, related } ct status ! dnat */
 export function isUninvited(): Expression[] {
   return [
     conntrack(NFT_CT_STATE),
@@ -150,7 +148,7 @@ function masked(bits: number): Expression {
   return { name: "bitwise", parameters };
 }
 
-/** Four bytes in the machine's order. */
+/** Writes four bytes in the machine's order. */
 function word(value: number): Uint8Array {
   return new Uint8Array(Uint32Array.of(value).buffer);
 }
@@ -168,7 +166,7 @@ export function setRequests(table: TableFamily, tableName: string, family: Famil
   return [newIntervalSet(table, tableName, name, keyType, length), ...parts.map((part) => newElements(table, tableName, name, part))];
 }
 
-/** The edges of the intervals that the prefixes of one family cover, in order. An interval up to the last address of all has no end. */
+/** Returns the edges of the intervals that the prefixes of one family cover, in order. An interval up to the last address of all has no end. */
 export function edgesOf(family: Family, prefixes: readonly Prefix[]): Edge[] {
   const limit = 1n << (family === 4 ? 32n : 128n);
   const intervals = prefixes

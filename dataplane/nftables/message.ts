@@ -1,4 +1,4 @@
-/** nf_tables over nfnetlink: the few objects that one table of ours is made of (include/uapi/linux/netfilter/nf_tables.h, nfnetlink.h). */
+/** Speaks nf_tables over nfnetlink: the few objects that one table of ours is made of (include/uapi/linux/netfilter/nf_tables.h, nfnetlink.h). */
 import {
   type Attribute,
   attributeMap,
@@ -19,7 +19,7 @@ const NFNL_SUBSYS_NFTABLES = 10;
 const NFNL_MSG_BATCH_BEGIN = 16;
 const NFNL_MSG_BATCH_END = 17;
 
-/** Numbers of the messages about each kind of object, and of the attributes that name its table and itself. */
+/** Has the numbers of the messages about each kind of object, and of the attributes that name its table and itself. */
 const KINDS = {
   table: { new: 0, get: 1, delete: 2, names: [1] },
   chain: { new: 3, get: 4, delete: 5, names: [1, 3] },
@@ -60,13 +60,13 @@ const NFTA_RULE_EXPRESSIONS = 4;
 const NFTA_EXPR_NAME = 1;
 const NFTA_EXPR_DATA = 2;
 
-/** One step of a rule: its name in the kernel and its parameters. */
+/** Describes one step of a rule: its name in the kernel and its parameters. */
 export interface Expression {
   readonly name: string;
   readonly parameters: readonly Attribute[];
 }
 
-/** An edge of an interval: the first address that belongs to it, or the first that does not any more. */
+/** Describes an edge of an interval: the first address that belongs to it, or the first that does not any more. */
 export interface Edge {
   readonly key: Uint8Array;
   readonly isEnd: boolean;
@@ -112,7 +112,7 @@ export function newTable(family: TableFamily, name: string, userData?: Uint8Arra
   return about("new", "table", family, [name], data);
 }
 
-/** A chain that packets come to by themselves, at a hook. */
+/** Describes a chain that packets come to by themselves, at a hook. */
 export interface BaseChain {
   readonly name: string;
   readonly type: "filter" | "nat";
@@ -134,7 +134,7 @@ export function newChain(family: TableFamily, table: string, { name, type, hook,
   );
 }
 
-/** A chain that packets come to from other chains only. */
+/** Makes a chain that packets come to from other chains only. */
 export function newPlainChain(family: TableFamily, table: string, name: string): Request {
   return about("new", "chain", family, [table, name]);
 }
@@ -153,7 +153,7 @@ export function nameWithin(kind: "chain" | "set", family: TableFamily, table: st
 }
 
 /**
- * A set of intervals of addresses.
+ * Makes a set of intervals of addresses.
  * @param keyType what `nft` calls the type of the key, as a number of its own: 7 for ipv4_addr, 8 for ipv6_addr
  */
 export function newIntervalSet(family: TableFamily, table: string, name: string, keyType: number, keyLength: number): Request {
@@ -190,7 +190,7 @@ export function newRule(family: TableFamily, table: string, chain: string, expre
   return about("new", "rule", family, [table, chain], [nest(NFTA_RULE_EXPRESSIONS, list)], NLM_F_CREATE | NLM_F_APPEND);
 }
 
-/** Length of struct nfgenmsg, which is before the attributes. */
+/** Is the length of struct nfgenmsg, which is before the attributes. */
 export const NFGENMSG_BYTES = 4;
 
 function about(
@@ -209,7 +209,7 @@ function message(type: number, family: TableFamily, flags: number, attributes: r
   return { type: (NFNL_SUBSYS_NFTABLES << 8) | type, flags, payload: payloadOf(NFPROTO[family], 0, attributes) };
 }
 
-/** struct nfgenmsg: family, version 0, resource id in network order. */
+/** Writes struct nfgenmsg: family, version 0, resource id in network order. */
 function payloadOf(family: number, resource: number, attributes: readonly Attribute[]): Uint8Array {
   const fill = (view: DataView) => {
     view.setUint8(0, family);

@@ -1,11 +1,11 @@
 /**
- * The content of our table, which many processes write: each datastore has sets of its own for its pools, each name prefix of host ends
+ * Plans the content of our table, which many processes write: each datastore has sets of its own for its pools, each name prefix of host ends
  * a chain of its own, and the tunnels between nodes two. A writer replaces its own parts and keeps those of others, and their names say
  * what there is: they end with a fingerprint of their content. The rules of the three base chains follow from the names alone.
  */
 import { formatPrefix, hostPrefix, type Prefix } from "../../lib/addresses/address.ts";
+import type { Masquerading, VxlanTunnel } from "../dataplane.ts";
 import type { Request } from "../netlink/socket.ts";
-import type { Masquerading, VxlanTunnel } from "../node-state.ts";
 import * as rule from "./expressions.ts";
 import { setRequests } from "./expressions.ts";
 import { type BaseChain, type Expression, newChain, newPlainChain, newRule, remove, type TableFamily } from "./message.ts";
@@ -25,26 +25,26 @@ const GUARD = "from-";
 const TUNNEL_CHAIN = /^(tunnel|peers)-[0-9a-f]+$/;
 const PEER_SET = /^node[46]-[0-9a-f]+$/;
 
-/** What one writer wants of the table. What it leaves out stays as it is. */
+/** Says what one writer wants of the table. What it leaves out stays as it is. */
 export interface TableParts {
   readonly masquerading?: Masquerading | undefined;
   readonly guardedPrefixes: readonly string[];
   readonly tunnels?: readonly VxlanTunnel[] | undefined;
 }
 
-/** Names of what is in the table. */
+/** Has the names of what is in the table. */
 export interface Names {
   readonly chains: readonly string[];
   readonly sets: readonly string[];
 }
 
-/** One set or chain with its content. */
+/** Describes one set or chain with its content. */
 interface Part {
   readonly name: string;
   readonly requests: readonly Request[];
 }
 
-/** What a table must come to have, and what goes. */
+/** Says what a table must come to have, and what goes. */
 interface TableChange {
   readonly sets: readonly Part[];
   readonly chains: readonly Part[];
@@ -87,12 +87,12 @@ export function isUnchanged({ sets, chains, obsolete }: TableChange): boolean {
   return sets.length + chains.length + obsolete.sets.length + obsolete.chains.length === 0;
 }
 
-/** Whether nothing but empty base chains would be left. */
+/** Tells whether nothing but empty base chains would be left. */
 export function leavesNothing({ result }: TableChange): boolean {
   return result.sets.length === 0 && !result.chains.some((name) => name.startsWith(GUARD) || TUNNEL_CHAIN.test(name));
 }
 
-/** The requests that carry the change out in a table that is there, to be made in one transaction. */
+/** Makes the requests that carry the change out in a table that is there, to be made in one transaction. */
 export function changeRequests(table: TableFamily, change: TableChange): Request[] {
   const { result, obsolete } = change;
   return [
@@ -105,7 +105,7 @@ export function changeRequests(table: TableFamily, change: TableChange): Request
   ];
 }
 
-/** The rules of the base chains, which lead to the parts that there are. */
+/** Returns the rules of the base chains, which lead to the parts that there are. */
 function baseRules(table: TableFamily, { sets, chains }: Names): (readonly [BaseChain, readonly Expression[]])[] {
   const prefixes = chains.filter((name) => name.startsWith(GUARD)).map((name) => name.slice(GUARD.length));
   const masquerades = ([4, 6] as const).flatMap((family) => {
@@ -136,14 +136,14 @@ function baseRules(table: TableFamily, { sets, chains }: Names): (readonly [Base
 }
 
 /**
- * The same rule as kubelet's "block incoming localnet connections", for our host ends only. Answers to the node's own connections and
+ * Makes the same rule as kubelet's "block incoming localnet connections", for our host ends only. Answers to the node's own connections and
  * what a port mapping has led here pass.
  */
 function loopbackGuard(table: TableFamily, prefix: string): Expression[] {
   return [...rule.comesFrom(prefix), ...ofFamily(table, 4), ...rule.goesToLoopback(), ...rule.isUninvited(), rule.drop()];
 }
 
-/** What Felix has in its raw table: a container sends from addresses whose route leads back to it, and from no others. */
+/** Guards as Felix does in its raw table: a container sends from addresses whose route leads back to it, and from no others. */
 function guardChain(table: TableFamily, prefix: string, checksSources: boolean): Part {
   const name = GUARD + prefix;
   const rules = checksSources ? [newRule(table, TABLE, name, [...rule.hasForeignSource(), rule.drop()])] : [];
@@ -171,7 +171,7 @@ function partOfSet(table: TableFamily, family: 4 | 6, name: string, prefixes: re
 }
 
 /**
- * No container speaks the tunnels' protocols, as Felix has it: a plain UDP socket would put packets with any source behind the guard.
+ * Lets no container speak the tunnels' protocols, as Felix has it: a plain UDP socket would put packets with any source behind the guard.
  * From a tunnel comes nothing that claims an address of this node, and into it only what the other nodes send.
  */
 function tunnelChains(table: TableFamily, tunnels: readonly VxlanTunnel[], prefixes: readonly string[], checksSources: boolean): Part[] {

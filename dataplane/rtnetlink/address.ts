@@ -1,4 +1,4 @@
-/** Addresses of interfaces by rtnetlink (include/uapi/linux/if_addr.h). */
+/** Reads and changes addresses of interfaces by rtnetlink (include/uapi/linux/if_addr.h). */
 import { bitsOf, bytesOf, formatPrefix, type Prefix } from "../../lib/addresses/address.ts";
 import {
   type Attribute,
@@ -28,7 +28,7 @@ const IFADDRMSG_BYTES = 8;
 
 interface InterfaceAddress {
   readonly prefix: Prefix;
-  /** Of the link. */
+  /** Identifies the link. */
   readonly index: number;
   /** IFA_F_* */
   readonly flags: number;
@@ -53,7 +53,7 @@ export function removeAddress(socket: Netlink, index: number, prefix: Prefix): v
 }
 
 /**
- * Every address of an interface, both families; of every interface when `index` is 0.
+ * Lists every address of an interface, both families; of every interface when `index` is 0.
  * @param most number of addresses that are read at most
  * @throws DumpTooLargeError, NetlinkError
  */
@@ -72,12 +72,12 @@ export function listAddresses(socket: Netlink, index: number, most?: number): In
   });
 }
 
-/** The one of `addresses` with this address and length. */
+/** Finds the one of `addresses` with this address and length. */
 export function findAddress(addresses: readonly InterfaceAddress[], prefix: Prefix): InterfaceAddress | undefined {
   return addresses.find((address) => formatPrefix(address.prefix) === formatPrefix(prefix));
 }
 
-/** struct ifaddrmsg and attributes. */
+/** Writes struct ifaddrmsg and attributes. */
 function addressPayload(index: number, { address, length }: Prefix, attributes: readonly Attribute[]): Uint8Array {
   const fill = (view: DataView) => {
     view.setUint8(0, numberOf(address.family));

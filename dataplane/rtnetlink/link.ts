@@ -1,4 +1,4 @@
-/** Network interfaces by rtnetlink: create a pair, look at one, change it, delete it (rtnetlink(7), include/uapi/linux/if_link.h). */
+/** Handles network interfaces by rtnetlink: creates a pair, looks at one, changes it, deletes it (rtnetlink(7), include/uapi/linux/if_link.h). */
 import {
   type Attribute,
   attributeMap,
@@ -50,7 +50,7 @@ const IFLA_NETKIT_POLICY = 3;
 const IFLA_NETKIT_MODE = 4;
 const IFLA_NETKIT_PEER_POLICY = 5;
 const NETKIT_L2 = 0;
-/** "forward" in the words of iproute2. */
+/** Means "forward" in the words of iproute2. */
 const NETKIT_PASS = 0;
 const IFLA_INET6_ADDR_GEN_MODE = 8;
 const IN6_ADDR_GEN_MODE_EUI64 = 0;
@@ -63,7 +63,7 @@ export const IFINFOMSG_BYTES = 16;
 const ENODEV = 19;
 
 /**
- * The group of a host end from its creation until its alias is written: the creating message may set a group but not an
+ * Marks the group of a host end from its creation until its alias is written: the creating message may set a group but not an
  * alias. The value is "TORT" in ASCII, which no other program uses.
  */
 export const UNFINISHED_GROUP = 0x544f5254;
@@ -89,7 +89,7 @@ export interface Link {
   readonly peer?: { readonly index: number; readonly namespaceId: number };
 }
 
-/** The two ends of a new pair, and what both have in common. */
+/** Describes the two ends of a new pair, and what both have in common. */
 export interface Pair {
   readonly kind: LinkKind;
   /** 0: the kernel's default. */
@@ -100,11 +100,11 @@ export interface Pair {
   readonly pod: { readonly name: string; readonly mac?: string | undefined; readonly namespaceFd: number };
 }
 
-/** A link by its name or by its index; by its name also in another namespace, by the number that the socket's has for that one. */
+/** Names a link by its name or by its index; by its name also in another namespace, by the number that the socket's has for that one. */
 export type LinkKey = { readonly name: string; readonly namespaceId?: number } | { readonly index: number };
 
 /**
- * The request for a pair, sent on the host's socket. One message makes both ends and places the pod end in its namespace,
+ * Makes the request for a pair, sent on the host's socket. One message makes both ends and places the pod end in its namespace,
  * so no process ever sees half a pair (C§4.2, C§12.3). The flags stay 0: an end without a peer cannot go up (ENOTCONN).
  * The host end has no transmit queue length, as recorded (`version-1.0.0`).
  */
@@ -140,19 +140,19 @@ export function pairRequest(pair: Pair): Request {
   };
 }
 
-/** @returns `undefined` when there is no such link. @throws NetlinkError */
+/** @returns `undefined` without such a link. @throws NetlinkError */
 export function getLink(socket: Netlink, key: LinkKey): Link | undefined {
   const message = askForLink(socket, key);
   return message && parseLink(message);
 }
 
-/** The kernel's answer about one link. @throws NetlinkError */
+/** Asks the kernel about one link. @throws NetlinkError */
 export function askForLink(socket: Netlink, key: LinkKey): Message | undefined {
   const payload = keyPayload(key, [u32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS)]);
   return unlessRefused(ENODEV, () => socket.request({ type: RTM_GETLINK, payload })[0]);
 }
 
-/** Every link of the socket's namespace. @throws NetlinkError */
+/** Lists every link of the socket's namespace. @throws NetlinkError */
 export function listLinks(socket: Netlink): Link[] {
   const payload = linkPayload(0, 0, [u32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS)]);
   return socket.dump({ type: RTM_GETLINK, payload }).map(parseLink);
@@ -174,7 +174,7 @@ export function setLinkMac(socket: Netlink, index: number, mac: string): void {
   change(socket, index, [bytes(IFLA_ADDRESS, macBytes(mac))]);
 }
 
-/** Largest packets of offload, in bytes; 0 leaves the kernel's. @throws NetlinkError where the kernel or the device does not take them */
+/** Sets the largest packets of offload, in bytes; 0 leaves the kernel's. @throws NetlinkError where the kernel or the device does not take them */
 export function setLinkOffload(socket: Netlink, index: number, { gro, gso }: { readonly gro: number; readonly gso: number }): void {
   const attributes = [
     ...(gro > 0 ? [u32(IFLA_GRO_MAX_SIZE, gro), u32(IFLA_GRO_IPV4_MAX_SIZE, gro)] : []),
@@ -189,29 +189,29 @@ export function setLinkAlias(socket: Netlink, index: number, alias: string): voi
   change(socket, index, attributes);
 }
 
-/** Whether the kernel derives the link's IPv6 link-local address from its MAC when the link goes up. @throws NetlinkError */
+/** Sets whether the kernel derives the link's IPv6 link-local address from its MAC when the link goes up. @throws NetlinkError */
 export function setLinkLocalSource(socket: Netlink, index: number, source: "mac" | "none"): void {
   const mode = u8(IFLA_INET6_ADDR_GEN_MODE, source === "mac" ? IN6_ADDR_GEN_MODE_EUI64 : IN6_ADDR_GEN_MODE_NONE);
   change(socket, index, [nest(IFLA_AF_SPEC, [nest(AF_INET6, [mode])])]);
 }
 
-/** The request that deletes a link of any type, with its peer, its addresses and its routes. */
+/** Makes the request that deletes a link of any type, with its peer, its addresses and its routes. */
 export function deleteRequest(key: LinkKey): Request {
   return { type: RTM_DELLINK, payload: keyPayload(key) };
 }
 
-/** Whether a joined deletion gave a link this group. */
+/** Tells whether a joined deletion gave a link this group. */
 export function isDeletionGroup(group: number): boolean {
   return group !== UNFINISHED_GROUP && group >= DELETION_GROUPS && group < DELETION_GROUPS + DELETION_GROUP_COUNT;
 }
 
-/** A group for a joined deletion that no other program uses, nor, most likely, another batch under way. */
+/** Chooses a group for a joined deletion that no other program uses, nor, most likely, another batch under way. */
 export function freshDeletionGroup(): number {
   const group = DELETION_GROUPS + Math.floor(Math.random() * DELETION_GROUP_COUNT);
   return isDeletionGroup(group) ? group : freshDeletionGroup();
 }
 
-/** The request that deletes every link of a group, all of them in one step (net/core/rtnetlink.c, rtnl_group_dellink). */
+/** Makes the request that deletes every link of a group, all of them in one step (net/core/rtnetlink.c, rtnl_group_dellink). */
 export function deleteGroupRequest(group: number): Request {
   return { type: RTM_DELLINK, payload: linkPayload(0, 0, [u32(IFLA_GROUP, group)]) };
 }
@@ -221,13 +221,13 @@ export function setLinkGroup(socket: Netlink, index: number, group: number): voi
   change(socket, index, [u32(IFLA_GROUP, group)]);
 }
 
-/** Whether a message that a monitoring socket got says that this link is gone from its namespace. */
+/** Tells whether a message that a monitoring socket got says that this link is gone from its namespace. */
 export function isDeletionOf(message: Message, index: number): boolean {
   const { type, payload } = message;
   return type === RTM_DELLINK && new DataView(payload.buffer, payload.byteOffset, payload.length).getInt32(4, true) === index;
 }
 
-/** Lower case with colons, from six or more octets. */
+/** Writes a MAC in lower case with colons, from six or more octets. */
 export function formatMac(octets: Uint8Array): string {
   const digits: string[] = [];
   for (let at = 0; at < octets.length; at++) digits.push((octets[at] ?? 0).toString(16).padStart(2, "0"));
@@ -239,14 +239,14 @@ export function macBytes(mac: string): Uint8Array {
   return new Uint8Array(mac.split(":").map((octet) => Number.parseInt(octet, 16)));
 }
 
-/** A question about one link. */
+/** Asks about one link. */
 function keyPayload(key: LinkKey, attributes: readonly Attribute[] = []): Uint8Array {
   if ("index" in key) return linkPayload(key.index, 0, attributes);
   const elsewhere = key.namespaceId === undefined ? [] : [u32(IFLA_TARGET_NETNSID, key.namespaceId)];
   return linkPayload(0, 0, [text(IFLA_IFNAME, key.name), ...elsewhere, ...attributes]);
 }
 
-/** struct ifinfomsg and attributes; `flags` are both the value and the mask of what changes. */
+/** Writes struct ifinfomsg and attributes; `flags` are both the value and the mask of what changes. */
 export function linkPayload(index: number, flags: number, attributes: readonly Attribute[]): Uint8Array {
   const fill = (view: DataView) => {
     view.setInt32(4, index, true);
@@ -276,13 +276,13 @@ export function parseLink(message: Message): Link {
 const RTM_GETNSID = 90;
 const NETNSA_NSID = 1;
 const NETNSA_FD = 3;
-/** struct rtgenmsg, padded. */
+/** Is the length of struct rtgenmsg, padded. */
 const RTGENMSG_BYTES = 4;
-/** NETNSA_NSID_NOT_ASSIGNED, -1. */
+/** Is NETNSA_NSID_NOT_ASSIGNED, -1. */
 const NONE = 0xffff_ffff;
 
 /**
- * The number by which a network namespace knows another (rtnetlink(7), include/uapi/linux/net_namespace.h).
+ * Returns the number by which a network namespace knows another (rtnetlink(7), include/uapi/linux/net_namespace.h).
  * @param fd of a namespace @returns its number in the socket's namespace; `undefined` where it has none @throws NetlinkError
  */
 export function namespaceIdOf(socket: Netlink, fd: number): number | undefined {

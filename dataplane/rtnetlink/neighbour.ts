@@ -25,19 +25,19 @@ const RTM_GETNEIGH = 30;
 const NDA_DST = 1;
 const NDA_LLADDR = 2;
 const NUD_PERMANENT = 0x80;
-/** The entry is the device's own, not that of a bridge it is in. */
+/** Says that the entry is the device's own, not that of a bridge it is in. */
 const NTF_SELF = 0x02;
 const AF_BRIDGE = 7;
 const NDMSG_BYTES = 12;
 const ENOENT = 2;
 
-/** A pair of address and MAC: a neighbour, or an entry of the forwarding database. */
+/** Pairs address and MAC: a neighbour, or an entry of the forwarding database. */
 export interface PeerEntry {
   readonly address: Address;
   readonly mac: string;
 }
 
-/** `neighbours`: by address. `forwarding`: by MAC; the address is where the frames are sent. */
+/** Names the table. `neighbours`: by address. `forwarding`: by MAC; the address is where the frames are sent. */
 export type PeerTable = "neighbours" | "forwarding";
 
 /** @throws TortieError `neighbour-failed` */
@@ -51,7 +51,7 @@ export function addNeighbour(socket: Netlink, index: number, neighbour: Neighbou
   }
 }
 
-/** The MAC of a permanent neighbour; `undefined` when there is no such neighbour. @throws NetlinkError */
+/** Finds the MAC of a permanent neighbour; `undefined` without such a neighbour. @throws NetlinkError */
 export function findNeighbour(socket: Netlink, index: number, address: Address): string | undefined {
   const payload = entryPayload(index, "neighbours", address.family, 0, [bytes(NDA_DST, bytesOf(address))]);
   const [message] = unlessRefused(ENOENT, () => socket.request({ type: RTM_GETNEIGH, payload })) ?? [];
@@ -60,7 +60,7 @@ export function findNeighbour(socket: Netlink, index: number, address: Address):
   return formatMac(found.attributes.get(NDA_LLADDR) ?? new Uint8Array());
 }
 
-/** The permanent entries of one family. @throws NetlinkError */
+/** Lists the permanent entries of one family. @throws NetlinkError */
 export function listPeers(socket: Netlink, index: number, table: PeerTable, family: Family): PeerEntry[] {
   // A question with flags is refused (net/core/rtnetlink.c, valid_fdb_dump_strict).
   const payload = structure(NDMSG_BYTES, (view) => view.setUint8(0, headerOf(table, family)));
@@ -80,7 +80,7 @@ export function setPeer(socket: Netlink, index: number, table: PeerTable, { addr
   socket.request({ type: RTM_NEWNEIGH, flags: NLM_F_CREATE | NLM_F_REPLACE, payload });
 }
 
-/** @throws NetlinkError; ENOENT when there is no such entry */
+/** @throws NetlinkError; ENOENT without such an entry */
 export function removePeer(socket: Netlink, index: number, table: PeerTable, { address, mac }: PeerEntry): void {
   const attributes = [bytes(NDA_DST, bytesOf(address)), ...(table === "forwarding" ? [bytes(NDA_LLADDR, macBytes(mac))] : [])];
   socket.request({ type: RTM_DELNEIGH, payload: entryPayload(index, table, address.family, 0, attributes) });
@@ -94,7 +94,7 @@ function headerOf(table: PeerTable, family: Family): number {
   return table === "forwarding" ? AF_BRIDGE : numberOf(family);
 }
 
-/** struct ndmsg and attributes. */
+/** Writes struct ndmsg and attributes. */
 function entryPayload(index: number, table: PeerTable, family: Family, state: number, attributes: readonly Attribute[]): Uint8Array {
   const fill = (view: DataView) => {
     view.setUint8(0, headerOf(table, family));

@@ -1,4 +1,4 @@
-/** Routes by rtnetlink: table main, protocol boot, unicast, no metric, no source, created exclusively (C§4.1). */
+/** Reads and makes routes by rtnetlink: table main, protocol boot, unicast, no metric, no source, created exclusively (C§4.1). */
 import { type Address, bitsOf, bytesOf, type Family, formatAddress, formatPrefix, type Prefix } from "../../lib/addresses/address.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Route } from "../desired-state.ts";
@@ -41,7 +41,7 @@ const ENOENT = 2;
 const RTMSG_BYTES = 12;
 const SCOPES = { universe: 0, link: 253 } as const;
 
-/** A route of the main table as the kernel has it. */
+/** Describes a route of the main table as the kernel has it. */
 export interface KernelRoute {
   readonly destination: Prefix;
   readonly gateway: Address | undefined;
@@ -68,7 +68,7 @@ function addRoute(socket: Netlink, index: number, route: Route): void {
 }
 
 /**
- * The unicast routes of the main table of one family, of one interface when `index` is given.
+ * Lists the unicast routes of the main table of one family, of one interface when `index` is given.
  * @param most number of routes that are read at most
  * @throws DumpTooLargeError, NetlinkError
  */
@@ -89,25 +89,25 @@ export function lookUpRoute(socket: Netlink, { destination: { address, length } 
     const found = socket.request({ type: RTM_GETROUTE, payload }).flatMap((message) => unicastOf(message, family));
     return found.find(({ destination }) => destination.length === length);
   } catch (error) {
-    // There is no route, or one that refuses packets.
+    // No route leads there, or one refuses packets.
     if (error instanceof NetlinkError) return undefined;
     throw error;
   }
 }
 
-/** A unicast route of the main table, or nothing. */
+/** Reads a unicast route of the main table, or nothing. */
 function unicastOf(message: Message, family: Family): KernelRoute[] {
   const found = parseRouteOf(family, message);
   if (found?.type !== RTN_UNICAST) return [];
   return [{ ...found, index: found.index ?? 0, scope: scopeName(found.scope) }];
 }
 
-/** Whether the kernel's route goes to the same destination, address and length. */
+/** Tells whether the kernel's route goes to the same destination, address and length. */
 export function isToSameDestination(found: KernelRoute, route: Route): boolean {
   return formatPrefix(found.destination) === formatPrefix(route.destination);
 }
 
-/** Whether the kernel's route is the wanted one through that interface. IPv6 routes have no scope of their own (C§4.4). */
+/** Tells whether the kernel's route is the wanted one through that interface. IPv6 routes have no scope of their own (C§4.4). */
 export function isSameRoute(found: KernelRoute, route: Route, index: number): boolean {
   return (
     isToSameDestination(found, route) &&
@@ -119,7 +119,7 @@ export function isSameRoute(found: KernelRoute, route: Route, index: number): bo
 }
 
 /**
- * The routes of the main table that the kernel has of this kind; a kernel before 4.20 does not filter.
+ * Lists the routes of the main table that the kernel has of this kind; a kernel before 4.20 does not filter.
  * @param most number of messages that are read at most
  * @throws DumpTooLargeError, NetlinkError
  */
@@ -134,7 +134,7 @@ function scopeName(number: number): string {
   return number === SCOPES.link ? "link" : number === SCOPES.universe ? "universe" : String(number);
 }
 
-/** struct rtmsg, as far as it is not zero. */
+/** Describes struct rtmsg, as far as it is not zero. */
 interface RouteHead {
   readonly family: Family;
   readonly length?: number;
@@ -155,7 +155,7 @@ export function routePayload(head: RouteHead, attributes: readonly Attribute[]):
   return structure(RTMSG_BYTES, fill, attributes);
 }
 
-/** What the kernel answers about one route of the main table; `undefined` for one of another table or family. */
+/** Reads what the kernel answers about one route of the main table; `undefined` for one of another table or family. */
 export function parseRouteOf(family: Family, message: Message) {
   const { view, attributes } = parseStructure(message, RTMSG_BYTES);
   const table = readU32(attributes.get(RTA_TABLE)) ?? view.getUint8(4);
@@ -176,7 +176,7 @@ export function parseRouteOf(family: Family, message: Message) {
   };
 }
 
-/** Destination, gateway and link, as far as they are given. */
+/** Writes destination, gateway and link, as far as they are given. */
 export function wayAttributes({ address, length }: Prefix, gateway: Address | undefined, index: number | undefined): Attribute[] {
   return [
     ...(length > 0 ? [bytes(RTA_DST, bytesOf(address))] : []),
@@ -186,9 +186,9 @@ export function wayAttributes({ address, length }: Prefix, gateway: Address | un
 }
 
 const EEXIST = 17;
-/** A conflicting route may vanish before it can be looked at; each further try needs another one to come and go. */
+/** Limits tries: a conflicting route may vanish before it can be looked at; each further try needs another one to come and go. */
 const TRIES = 3;
-/** What is read of a table at most to name the route that is in the way. */
+/** Limits what is read of a table to name the route that is in the way. */
 const MOST_READ = 4096;
 
 /**
@@ -222,7 +222,7 @@ function findOrRefuse(socket: Netlink, index: number, name: string, route: Route
 }
 
 /**
- * The wanted route when it is there, else another one to its destination. The table is read only where the kernel cannot be asked for the
+ * Finds the wanted route when it is there, else another one to its destination. The table is read only where the kernel cannot be asked for the
  * route, and up to a limit: a container may have filled that of its sandbox, and a host may have the routes of the Internet.
  * @throws DumpTooLargeError, after which the socket must not be used
  */
@@ -247,7 +247,7 @@ function conflict(socket: Netlink, index: number, name: string, route: Route, ot
   );
 }
 
-/** A route through several next hops, or through none, has no interface of its own. */
+/** Names the interface of a route; one through several next hops, or without any, has no interface of its own. */
 function interfaceName(socket: Netlink, index: number): string {
   return (index === 0 ? undefined : getLink(socket, { index })?.name) ?? "none";
 }

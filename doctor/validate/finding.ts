@@ -1,4 +1,4 @@
-/** What `tortiectl validate` says about a document: the codes, and one finding. */
+/** Defines what `tortiectl validate` says about a document, the codes and one finding, and finds the word that was probably meant. */
 import { type ErrorWord, KeyError, messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Step } from "../../lib/json/position.ts";
 import type { Place } from "../../lib/json/syntax-error.ts";
@@ -6,7 +6,7 @@ import type { Place } from "../../lib/json/syntax-error.ts";
 /** `error`: the plugins would refuse it, or not do it; `warning`: they would ignore it. */
 type Severity = "error" | "warning";
 
-/** Codes beside the words of docs/reference/errors.md; docs/reference/tortiectl.md lists them, and a test holds the two together. */
+/** Lists codes beside the words of docs/reference/errors.md; docs/reference/tortiectl.md lists them, and a test holds the two together. */
 export const FINDING_CODES = {
   "document-unreadable": "the file cannot be read, or is neither JSON nor YAML",
   "document-unknown": "nothing that Tortie reads: it was not judged",
@@ -18,11 +18,11 @@ export const FINDING_CODES = {
 
 type FindingCode = keyof typeof FINDING_CODES | ErrorWord;
 
-/** A finding about a document, wherever that stands. */
+/** Describes a finding about a document, wherever that stands. */
 export interface Judgement {
   readonly severity: Severity;
   readonly code: FindingCode;
-  /** From the document's root; empty: the document itself. */
+  /** Leads from the document's root; empty: the document itself. */
   readonly path: readonly Step[];
   readonly message: string;
   /** The known key that was probably meant. */
@@ -33,14 +33,14 @@ export interface Finding extends Omit<Judgement, "path"> {
   readonly file: string;
   /** Counted from 1, for files that hold several. */
   readonly document?: number;
-  /** Of the key, of the element of a list, or of the character that cannot be read. */
+  /** Counts the line of the key, of the element of a list, or of the character that cannot be read. */
   readonly line?: number;
   readonly column?: number;
   readonly path: string;
 }
 
 /**
- * What `check` throws, as a judgement.
+ * Returns what `check` throws, as a judgement.
  * @param root where the value that is checked stands; the path of a `KeyError` begins there
  * @param path for errors that name no key, below `root`
  */
@@ -59,7 +59,7 @@ export function warning(code: FindingCode, path: readonly Step[], message: strin
   return { severity: "warning", code, path, message, suggestion };
 }
 
-/** One line for people: "file:3:5: error key-unknown plugins[0].mtuu: …". */
+/** Writes one line for people: "file:3:5: error key-unknown plugins[0].mtuu: …". */
 export function lineOf({ file, document, line, column, severity, code, path, message, suggestion }: Finding): string {
   const place = [file, ...(line === undefined ? [] : [line]), ...(column === undefined ? [] : [column])].join(":");
   const where = [...(document === undefined ? [] : [`document ${document}`]), ...(path === "" ? [] : [path])].join(", ");
@@ -67,7 +67,7 @@ export function lineOf({ file, document, line, column, severity, code, path, mes
   return `${place}: ${severity} ${code}${where === "" ? "" : ` ${where}`}: ${message}${hint}`;
 }
 
-/** `plugins[0].ipam.type`; a key with other characters stands in brackets, `annotations["a.b/c"]`. */
+/** Writes `plugins[0].ipam.type`; a key with other characters stands in brackets, `annotations["a.b/c"]`. */
 export function formatPath(path: readonly Step[]): string {
   let text = "";
   for (const step of path) {
@@ -79,8 +79,8 @@ export function formatPath(path: readonly Step[]): string {
 }
 
 /**
- * The steps of a path as errors of lib/config name it, "ipam.pools[0].cidr". A key may hold dots itself, so that the value decides where
- * one ends; of a part that is not in the value nothing is said.
+ * Returns the steps of a path as errors of lib/config name it, "ipam.pools[0].cidr". A key may hold dots itself, so that the value decides
+ * where one ends; of a part that is not in the value nothing is said.
  */
 function stepsOf(value: unknown, path: string): readonly Step[] {
   const steps: Step[] = [];
@@ -105,7 +105,7 @@ function stepsOf(value: unknown, path: string): readonly Step[] {
   return steps;
 }
 
-/** What is judged: one of the documents of a file. */
+/** Has what is judged: one of the documents of a file. */
 export interface Document {
   /** Plain JavaScript values, as JSON.parse gives them. */
   readonly value: unknown;
@@ -113,12 +113,46 @@ export interface Document {
   readonly json: string;
   /** Counted from 1; `undefined` where it is the only one. */
   readonly number: number | undefined;
-  /** Where a path of the value stands. */
+  /** Says where a path of the value stands. */
   placeOf(path: readonly Step[]): Partial<Place>;
 }
 
-/** Why a text holds no document. */
+/** Says why a text holds no document. */
 export interface Unreadable extends Partial<Place> {
   readonly number: number | undefined;
   readonly problem: string;
+}
+
+/** @returns `undefined` when none is near: more than a third of the letters would have to change */
+export function suggestionFor(word: string, known: Iterable<string>): string | undefined {
+  let best: string | undefined;
+  let least = Math.max(1, Math.floor(word.length / 3)) + 1;
+  for (const candidate of known) {
+    const distance = distanceOf(folded(word), folded(candidate));
+    if (distance < least) [best, least] = [candidate, distance];
+  }
+  return best;
+}
+
+/** Folds letter case and the marks between words, which do not make another word. */
+function folded(word: string): string {
+  return word.toLowerCase().replaceAll(/[-_]/g, "");
+}
+
+/** Letters to insert, remove, replace or swap with their neighbour (optimal string alignment). */
+function distanceOf(from: string, to: string): number {
+  let beforeLast: readonly number[] = [];
+  let last: readonly number[] = Array.from({ length: to.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= from.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= to.length; j++) {
+      const isSame = from[i - 1] === to[j - 1];
+      let cost = Math.min((last[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1, (last[j - 1] ?? 0) + (isSame ? 0 : 1));
+      const isSwapped = i > 1 && j > 1 && from[i - 1] === to[j - 2] && from[i - 2] === to[j - 1];
+      if (isSwapped) cost = Math.min(cost, (beforeLast[j - 2] ?? 0) + 1);
+      row.push(cost);
+    }
+    [beforeLast, last] = [last, row];
+  }
+  return last[to.length] ?? 0;
 }

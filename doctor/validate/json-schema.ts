@@ -1,5 +1,5 @@
 /**
- * JSON Schema of a network configuration (list), made from the decoder's own table of keys, for editors. It is the stricter of the two:
+ * Makes the JSON Schema of a network configuration (list) from the decoder's own table of keys, for editors. It is the stricter of the two:
  * the decoder takes keys in any letter case, a schema knows one.
  */
 import { CNI_VERSIONS } from "../../lib/cni/protocol.ts";
@@ -9,7 +9,7 @@ import { LIST_KEYS, PLUGIN_KEYS } from "./network.ts";
 
 type Schema = Readonly<Record<string, unknown>>;
 
-/** Null leaves the default, whatever the key. */
+/** Allows null, which leaves the default, whatever the key. */
 const SCALARS: Readonly<Record<string, Schema>> = {
   "a string": { type: ["string", "null"] },
   "a boolean": { type: ["boolean", "null"] },
@@ -40,7 +40,7 @@ const PLUGIN_SCHEMAS: Readonly<Record<string, Schema>> = {
   ipMasq: { type: ["boolean", "null"] },
 };
 
-/** Plugins of other types are left to themselves. */
+/** Makes the schema, which leaves plugins of other types to themselves. */
 export function networkSchema(): Schema {
   const ours = { type: "object", properties: { ...picked(PLUGIN_SCHEMAS, PLUGIN_KEYS), ...propertiesOf(NETCONF) } };
   return {

@@ -1,4 +1,4 @@
-/** A network configuration (list): judged by the reader of lists, the decoder of our plugins, and the checks of their ADD. */
+/** Judges a network configuration (list) by the reader of lists, the decoder of our plugins, and the checks of their ADD. */
 import { type Conflist, parseConflist } from "../../lib/cni/runtime/conflist.ts";
 import { networkNetconf } from "../../lib/cni/runtime/plugin-call.ts";
 import { ADD_CHECKS } from "../../lib/config/add-checks.ts";
@@ -11,15 +11,14 @@ import { type Fields, isObject } from "../../lib/json/decode.ts";
 import { parseJson } from "../../lib/json/parse.ts";
 import type { Step } from "../../lib/json/position.ts";
 import { isJsonObject, type JsonObject } from "../../lib/json/value.ts";
-import { type Judgement, judged, warning } from "./finding.ts";
-import { suggestionFor } from "./suggest.ts";
+import { type Judgement, judged, suggestionFor, warning } from "./finding.ts";
 
 export const MAIN_PLUGINS = ["tortie", "calico"];
 export const IPAM_PLUGINS = ["tortie-ipam", "calico-ipam"];
 
-/** Keys of the CNI specification that runtimes read: of a list, and of the configuration of any plugin. */
+/** Lists keys of the CNI specification that runtimes read: of a list, and of the configuration of any plugin. */
 export const LIST_KEYS = ["cniVersion", "cniVersions", "name", "disableCheck", "disableGC", "loadOnlyInlinedPlugins", "plugins"];
-/** Their content is free (CNI specification, section 1). */
+/** Lists keys whose content is free (CNI specification, section 1). */
 const OPEN_KEYS = ["args", "runtimeConfig", "cni.dev/valid-attachments", "cni.dev/attachments"];
 export const PLUGIN_KEYS = ["capabilities", "dns", "ipMasq"];
 
@@ -64,7 +63,7 @@ export function judgeNetwork(file: string, json: string): JudgedNetwork {
   };
 }
 
-/** Plugins of others are their own judges. @param others keys beside those of a plugin, for a configuration without a list */
+/** Leaves plugins of others to their own judgement. @param others keys beside those of a plugin, for a configuration without a list */
 function judgePlugin(
   entry: JsonObject,
   list: Conflist | undefined,
@@ -103,7 +102,7 @@ function judgeValues(entry: JsonObject, list: Conflist | undefined, root: readon
   return [...choice, ...(datastore === undefined ? [] : judgeForAdd(config, datastore, root, entry, isMain))];
 }
 
-/** The IPAM plugin alone judges its own section only. */
+/** Judges as ADD does; the IPAM plugin alone judges its own section only. */
 function judgeForAdd(
   config: NetworkConfig,
   datastore: DatastoreType,
@@ -116,7 +115,7 @@ function judgeForAdd(
 }
 
 /**
- * Every unknown key of an object and of the known objects and lists in it.
+ * Finds every unknown key of an object and of the known objects and lists in it.
  * @param others keys that other programs read, with everything in them
  */
 function unknownKeys(members: Members, value: unknown, root: readonly Step[], others: readonly string[] = []): readonly Judgement[] {

@@ -1,13 +1,18 @@
-/** The documents of a file, one JSON text or any number of YAML documents, each judged by the code that would read it. */
+/** Judges the documents of a file, one JSON text or any number of YAML documents, each by the code that would read it. */
+
+import { findPlugin } from "../../lib/cni/delegate.ts";
+import type { Conflist } from "../../lib/cni/runtime/conflist.ts";
+import { supportedVersions } from "../../lib/cni/runtime/run-plugin.ts";
+import { HOST_SCOPE } from "../../lib/config/ipam-section.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
 import { isObject } from "../../lib/json/decode.ts";
 import { parseJson } from "../../lib/json/parse.ts";
 import { positionOf, type Step } from "../../lib/json/position.ts";
 import { JsonSyntaxError, type Place } from "../../lib/json/syntax-error.ts";
-import { type Document, type Finding, formatPath, type Judgement, type Unreadable } from "./finding.ts";
-import { isNetwork, judgeNetwork } from "./network.ts";
+import { isJsonObject, memberOf } from "../../lib/json/value.ts";
+import { type Document, type Finding, formatPath, type Judgement, suggestionFor, type Unreadable, warning } from "./finding.ts";
+import { IPAM_PLUGINS, isNetwork, judgeNetwork, MAIN_PLUGINS } from "./network.ts";
 import { judgeObject } from "./resources.ts";
-import { judgeVersions } from "./versions.ts";
 
 /**
  * @param file as the user named it
@@ -60,7 +65,7 @@ function findingOf(file: string, document: Document, { path, suggestion, ...rest
   };
 }
 
-/** Nothing of a file may be left out silently: what cannot be parsed is in the answer as well. */
+/** Reads the documents and leaves nothing of a file out silently: what cannot be parsed is in the answer as well. */
 async function documentsOf(file: string, text: string): Promise<readonly (Document | Unreadable)[]> {
   if (isJson(file, text)) return [jsonDocument(text)];
   // Its library is large, and most files are JSON.
@@ -85,7 +90,7 @@ function jsonDocument(text: string): Document | Unreadable {
   }
 }
 
-/** The place of the longest part of the path that exists: a missing key is reported where it should stand. */
+/** Finds the place of the longest part of the path that exists: a missing key is reported where it should stand. */
 function nearestPlace(text: string, path: readonly Step[]): Partial<Place> {
   for (let length = path.length; length >= 0; length--) {
     const place = positionOf(text, path.slice(0, length));
@@ -94,7 +99,7 @@ function nearestPlace(text: string, path: readonly Step[]): Partial<Place> {
   return {};
 }
 
-/** Sequence numbers of blocks are beyond what JavaScript holds; the codecs take them as text too. */
+/** Finds sequence numbers of blocks, which are beyond what JavaScript holds; the codecs take them as text too. */
 const LONG_NUMBER = /("(?:sequenceNumber|\d{1,5})":\s*)(\d{16,})(?=\s*(?:[,}]|$))/g;
 
 function quoteLongNumbers(text: string): string {
@@ -103,4 +108,48 @@ function quoteLongNumbers(text: string): string {
 
 function isReadable(document: Document | Unreadable): document is Document {
   return "json" in document;
+}
+
+interface Named {
+  readonly type: string;
+  readonly path: readonly Step[];
+}
+
+/** @param binDir folders of plugins, joined by ":" */
+export async function judgeVersions(list: Conflist, isSingle: boolean, binDir: string): Promise<readonly Judgement[]> {
+  const judgements: Judgement[] = [];
+  const answers = new Map<string, readonly string[] | string>();
+  for (const { type, path } of namedPlugins(list, isSingle)) {
+    let executable: string;
+    try {
+      executable = findPlugin(type, binDir);
+    } catch (error) {
+      const meant = suggestionFor(type, [...MAIN_PLUGINS, ...IPAM_PLUGINS]);
+      const missing = warning("plugin-missing", path, `its version was not asked for: ${messageOf(error)}`, meant);
+      // A plugin of ours with a letter wrong: nothing of its entry was judged.
+      judgements.push(meant === undefined || meant === type ? { ...missing, suggestion: undefined } : { ...missing, severity: "error" });
+      continue;
+    }
+    const answer = answers.get(executable) ?? (await supportedVersions(executable, list.cniVersion));
+    answers.set(executable, answer);
+    const problem = problemOf(answer, list.cniVersion);
+    if (problem !== undefined) judgements.push({ severity: "error", code: "plugin-version", path, message: `${executable} ${problem}` });
+  }
+  return judgements;
+}
+
+/** Lists every plugin of the chain and the IPAM plugins that they call. Entries of other files have no place in this one. */
+function namedPlugins(list: Conflist, isSingle: boolean): readonly Named[] {
+  return list.plugins.flatMap(({ type, netconf }, index) => {
+    const root = isSingle ? [] : ["plugins", index];
+    const ipam = memberOf(netconf, "ipam");
+    const ipamType = isJsonObject(ipam) ? memberOf(ipam, "type") : undefined;
+    const delegate = typeof ipamType === "string" && ipamType !== "" && ipamType !== HOST_SCOPE;
+    return [{ type, path: [...root, "type"] }, ...(delegate ? [{ type: ipamType, path: [...root, "ipam", "type"] }] : [])];
+  });
+}
+
+function problemOf(answer: readonly string[] | string, wanted: string): string | undefined {
+  if (typeof answer === "string") return `does not say which versions it supports: ${answer}`;
+  return answer.includes(wanted) ? undefined : `does not support cniVersion ${wanted} of the list, only ${answer.join(", ")}`;
 }

@@ -1,4 +1,4 @@
-/** The documents of a YAML stream, read as kubectl reads them, with the place of each key and element. */
+/** Reads the documents of a YAML stream as kubectl does, with the place of each key and element. */
 import {
   isAlias,
   isMap,
@@ -20,7 +20,7 @@ import type { Step } from "../../lib/json/position.ts";
 import type { Place } from "../../lib/json/syntax-error.ts";
 import type { Document, Unreadable } from "./finding.ts";
 
-/** YAML 1.1 is what kubectl's library (go-yaml) resolves scalars by, save for times of day and dates, which stay text. */
+/** Resolves scalars by YAML 1.1 as kubectl's library (go-yaml) does, save for times of day and dates, which stay text. */
 const AS_KUBECTL: SchemaOptions & ParseOptions = {
   schema: "yaml-1.1",
   merge: true,
@@ -56,7 +56,7 @@ function read(document: Parsed, number: number | undefined, lines: LineCounter):
   }
 }
 
-/** The first alias without an anchor, or inside of its own: the library names no place for them. */
+/** Finds the first alias without an anchor, or inside of its own: the library names no place for them. */
 function badAlias(document: Parsed): { readonly offset: number; readonly problem: string } | undefined {
   let bad: { readonly offset: number; readonly problem: string } | undefined;
   visit(document, {
@@ -71,7 +71,7 @@ function badAlias(document: Parsed): { readonly offset: number; readonly problem
   return bad;
 }
 
-/** Sequence numbers of blocks are beyond what JavaScript holds; the codecs take them as text too. */
+/** Keeps sequence numbers of blocks, which are beyond what JavaScript holds, as text; the codecs take them as text too. */
 function plainNumber(this: unknown, key: unknown, value: unknown): unknown {
   if (typeof value !== "bigint") return value;
   const isSequenceNumber = !Array.isArray(this) && /^(?:sequenceNumber|\d{1,5})$/.test(String(key));
@@ -83,7 +83,7 @@ function placeAt(lines: LineCounter, offset: number): Place {
   return { line, column: col };
 }
 
-/** The place of the longest part of the path that exists: a missing key is reported where it should stand. */
+/** Finds the place of the longest part of the path that exists: a missing key is reported where it should stand. */
 function offsetOf(document: Parsed, path: readonly Step[]): number {
   let node: unknown = document.contents;
   let offset = startOf(node) ?? document.range[0];
@@ -96,7 +96,7 @@ function offsetOf(document: Parsed, path: readonly Step[]): number {
   return offset;
 }
 
-/** What is named, and the value to go on in. */
+/** Has what is named, and the value to go on in. */
 interface Found {
   readonly place: unknown;
   readonly value: unknown;
@@ -110,7 +110,7 @@ function memberOf(document: Parsed, node: unknown, step: Step): Found | undefine
   return { place: item, value: item };
 }
 
-/** A map's own keys go before those it merges. */
+/** Finds a key of a map, whose own keys go before those it merges. */
 function pairOf(document: Parsed, map: YAMLMap, wanted: string): Found | undefined {
   const own = map.items.find(({ key }) => keyText(document, key) === wanted);
   if (own !== undefined) return { place: own.key, value: own.value };

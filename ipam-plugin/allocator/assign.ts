@@ -1,12 +1,12 @@
-/** Automatic assignment of both families and taking it back (I§3.1). */
+/** Assigns addresses of both families automatically, and takes them back (I§3.1). */
 
 import { type Address, contains, type Family, formatAddress, formatPrefix, hostPrefix } from "../../lib/addresses/address.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { once } from "../../lib/system/waiting.ts";
+import { claimBlock, NOT_OURS } from "./affinity.ts";
 import { assignFamily, type FamilyRequest } from "./auto-assign-family.ts";
 import { holderOf, isFree, isOwnedBy, ordinalOf, sanitised, sequenceOf } from "./block.ts";
-import { claimBlock, NOT_OURS } from "./claim-block.ts";
 import { GrantPart, type GrantRequest } from "./grant.ts";
 import { AT_LIMIT, countOf } from "./handle.ts";
 import { addressesByHandle, reusable } from "./lookup.ts";
@@ -23,7 +23,7 @@ import {
   HandleExistsError,
 } from "./types.ts";
 
-/** IPv4 is done before IPv6 begins; an error of the first leaves the second out (I§3.1). */
+/** Does IPv4 before IPv6 begins; an error of the first leaves the second out (I§3.1). */
 export async function autoAssign(operation: Operation, request: AutoAssignRequest): Promise<AutoAssignResult> {
   const { handle, attributes } = request;
   const grant: GrantRequest = {
@@ -44,7 +44,7 @@ export async function autoAssign(operation: Operation, request: AutoAssignReques
   return { ipv4, ipv6 };
 }
 
-/** A wrong entry is wrong, whether its family is asked for or not (recording pools-wrong-family-off). */
+/** Finds refused pools: a wrong entry is wrong, whether its family is asked for or not (recording pools-wrong-family-off). */
 async function refusedPools(operation: Operation, { ipv4Pools = [], ipv6Pools = [] }: AutoAssignRequest): Promise<Error | undefined> {
   try {
     await resolvePools(operation, ipv4Pools, 4);
@@ -71,12 +71,12 @@ export async function giveBack(
   if (error !== undefined && !isGone(error)) throw error;
 }
 
-/** Message for an assignment with fewer addresses than requested (I§1.10). */
+/** Writes the message for an assignment with fewer addresses than requested (I§1.10). */
 export function shortageText({ family, requested, addresses, messages }: FamilyAssignment): string {
   return [`Assigned ${addresses.length} out of ${requested} requested IPv${family} addresses`, ...messages].join("; ");
 }
 
-/** A handle that may hold only so many keeps what it has, even when no pool could give it anything now (I§3.9). */
+/** Lets a handle that may hold only so many keep what it has, even when no pool could give it anything now (I§3.9). */
 async function assignWithinLimit(operation: Operation, request: FamilyRequest, grant: GrantRequest): Promise<FamilyAssignment> {
   const { family, count } = request;
   if (grant.limit > 0 && !grant.mustBeNew) {
@@ -162,7 +162,7 @@ async function blockPrefix(operation: Operation, { address, use }: AssignIpReque
   return blockPrefixOf(pool, address);
 }
 
-/** Strict affinity: a node takes addresses only from blocks of its own. */
+/** Enforces strict affinity: a node takes addresses only from blocks of its own. */
 async function refuseForeign(operation: Operation, block: Block, { owner }: AssignIpRequest): Promise<void> {
   if (isOwnedBy(block, owner) || !(await operation.configuration()).strictAffinity) return;
   if (block.affinity !== undefined) throw new TortieError("affinity-strict", "Block host affinity does not match");
@@ -170,7 +170,7 @@ async function refuseForeign(operation: Operation, block: Block, { owner }: Assi
 }
 
 /**
- * The handle counts as many addresses as it may. Succeeds if it holds the address, refuses if it holds others, and
+ * Deals with a handle that counts as many addresses as it may. Succeeds if it holds the address, refuses if it holds others, and
  * corrects its counts if it holds none.
  */
 async function onLimit(operation: Operation, { address, handle }: AssignIpRequest) {

@@ -1,24 +1,23 @@
-/** Automatic assignment of one family: own blocks, then a new one, then borrowing (I§3.3, I§3.4). */
+/** Assigns addresses of one family automatically: own blocks, then a new one, then borrowing (I§3.3, I§3.4). */
 import type { Family } from "../../lib/addresses/address.ts";
 import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { Block, BlockAffinity, IpamConfiguration } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
+import { type Claim, claimBlock, isReady, NOT_OURS, releaseIfDeselected } from "./affinity.ts";
 import { freeOrdinals, isOwnedBy, isWhollyReserved, prefixOf } from "./block.ts";
 import { blocksWithRoom, chooseBlock, effectiveLimit, sample } from "./choose-block.ts";
-import { type Claim, claimBlock, isReady, NOT_OURS } from "./claim-block.ts";
 import { assignFromBlock, type GrantRequest } from "./grant.ts";
 import { AT_LIMIT } from "./handle.ts";
 import { reusable } from "./lookup.ts";
 import { AGAIN, type Operation } from "./operation.ts";
 import { areSamePools, choosePools, enabledPools, isInside, type UsablePool } from "./pools.ts";
-import { releaseIfDeselected } from "./release-affinity.ts";
 import type { AssignedAddress, FamilyAssignment, PoolUse } from "./types.ts";
 
-/** How many chosen blocks may be lost to other nodes before the request fails (I§3.4). */
+/** Limits how many chosen blocks may be lost to other nodes before the request fails (I§3.4). */
 const MOST_LOSSES = 100;
 
-/** How many blocks that should be full are read before a new one is claimed. */
+/** Limits how many blocks that should be full are read before a new one is claimed. */
 const FULL_BLOCKS_LOOKED_AT = 8;
 
 export interface FamilyRequest {
@@ -27,13 +26,13 @@ export interface FamilyRequest {
   readonly owner: BlockOwner;
   readonly requestedPools: readonly string[];
   readonly use: PoolUse;
-  /** 0 for none of its own. */
+  /** 0 when it has no blocks of its own. */
   readonly blockLimit: number;
   /** Lists the owner's blocks that are not full, where the store finds them without looking at the others. */
   readonly withRoom: (() => Promise<readonly Versioned<Block>[]>) | undefined;
 }
 
-/** Never rejects: what went wrong is in the result, with what was assigned before. */
+/** Assigns one family and never rejects: what went wrong is in the result, with what was assigned before. */
 export async function assignFamily(operation: Operation, request: FamilyRequest, grant: GrantRequest): Promise<FamilyAssignment> {
   const assignment = new Assignment(operation, request, grant);
   try {
@@ -132,7 +131,7 @@ class Assignment {
   }
 
   /**
-   * Where the store finds blocks with room by itself, neither the affinities nor the full blocks are read, so the
+   * Takes from blocks with room. Where the store finds those by itself, neither the affinities nor the full blocks are read, so the
    * cost of an address does not grow with the number of blocks. Anything unusual is left to the later phases, which
    * look at everything.
    */
@@ -151,7 +150,7 @@ class Assignment {
     }
   }
 
-  /** The owner's blocks that need not be tried: full, and truly the owner's. Known without reading each only where the store helps. */
+  /** Lists the owner's blocks that need not be tried: full, and truly the owner's. Known without reading each only where the store helps. */
   async #fullBlocks(candidates: readonly Versioned<BlockAffinity>[]): Promise<ReadonlySet<string>> {
     const { owner, withRoom } = this.#request;
     if (withRoom === undefined) return this.#exhausted;
@@ -181,7 +180,7 @@ class Assignment {
     return owned;
   }
 
-  /** A block that cannot be written (recording sequence-max) must not keep the others from being used. */
+  /** Passes over a block that cannot be written (recording sequence-max), which must not keep the others from being used. */
   async #skipUnwritable(take: () => Promise<void>): Promise<void> {
     try {
       await take();
@@ -246,7 +245,7 @@ class Assignment {
     if (this.#isShort()) this.#messages.push(`No IPs available in pools: [${exhausted.join(" ")}]`);
   }
 
-  /** false: the block turned out to be another's, or one that cannot be read or written: the walk goes on. */
+  /** Claims the block; false: it turned out to be another's, or cannot be read or written, and the walk goes on. */
   async #claimUnlessDamaged(claim: Pick<Claim, "cidr" | "affinity" | "expectBlock">): Promise<boolean> {
     try {
       return await this.#claimAndTake(claim);
@@ -256,7 +255,7 @@ class Assignment {
     }
   }
 
-  /** false: the block turned out to be another's. */
+  /** Claims the block and takes from it; false: it turned out to be another's. */
   async #claimAndTake(claim: Pick<Claim, "cidr" | "affinity" | "expectBlock">): Promise<boolean> {
     const { owner } = this.#request;
     const block = await claimBlock(this.#operation, { ...claim, owner });

@@ -1,13 +1,13 @@
-/** What one operation does in a write of a block, which it may share with others (block-write.ts). */
+/** Defines what one operation does in a write of a block, which it may share with others (block-write.ts). */
 import type { Block } from "../../lib/datastore/resources.ts";
 import type { Operation, Try } from "./operation.ts";
 
 /** `write`: it takes part. `nothing`: it has its answer without a write. `fresh`: the answer must not rest on a block that may be old. */
 export type Choice = "write" | "nothing" | "fresh";
 
-/** What there is to choose from. */
+/** Has what a part can choose from. */
 export interface Choosing {
-  /** The block as it was read; absent: there is none. */
+  /** The block as it was read; absent where it does not exist. */
   readonly stored: Block | undefined;
   /** The same with cooled ordinals free. */
   readonly block: Block | undefined;
@@ -24,7 +24,7 @@ export interface FailedWrite {
   readonly changed: Block;
 }
 
-/** Its steps, in their order: choose, prepare, apply, then done or failed. */
+/** Takes its steps in their order: choose, prepare, apply, then done or failed. */
 export abstract class BlockPart<T> {
   abstract readonly kind: "grant" | "release";
   readonly operation: Operation;
@@ -46,7 +46,7 @@ export abstract class BlockPart<T> {
     this.#answered.resolve(outcome);
   }
 
-  /** Nothing was prepared, or it has been undone. */
+  /** Fails a part of which nothing was prepared, or all has been undone. */
   fail(error: unknown): void {
     this.#answered.reject(error);
   }

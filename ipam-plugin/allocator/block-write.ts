@@ -1,5 +1,5 @@
 /**
- * The only way in which addresses are granted and released: their block is written at the revision it was read, once (design,
+ * Grants and releases addresses, in the only way there is: their block is written at the revision it was read, once (design,
  * invariant 2). A write has one or many parts, each of which is what one operation grants or releases. Every handle is raised before the
  * block is written, and an ordinal that a write releases is never granted by the same write.
  *
@@ -14,7 +14,7 @@ import { isEmpty, nextSequence, normalise } from "./block.ts";
 import type { BlockPart, FailedWrite } from "./block-part.ts";
 import type { Operation, Try } from "./operation.ts";
 
-/** A part, whatever its answer is. */
+/** Is a part, whatever its answer is. */
 type Part = Omit<BlockPart<unknown>, "outcome" | "answer">;
 
 export interface BlockWriterOptions {
@@ -34,7 +34,7 @@ export class BlockWriter {
   readonly #options: BlockWriterOptions;
   readonly #lanes = new Map<string, Lane>();
   readonly #turns = new Map<Family, Promise<void>>();
-  /** Whether operations share their writes, so that what this process remembers of a block is good enough to try. */
+  /** Tells whether operations share their writes, so that what this process remembers of a block is good enough to try. */
   readonly isShared: boolean;
 
   constructor(options: BlockWriterOptions = {}) {
@@ -81,11 +81,11 @@ export class BlockWriter {
   }
 }
 
-/** Of an executable, which serves one call. */
+/** Writes for an executable, which serves one call. */
 export const WRITES_ALONE = new BlockWriter();
 
 /**
- * The node's lock (I§1.8) is taken for each write. It only spares conflicts with other processes, so that a lane goes on without it when
+ * Takes the node's lock (I§1.8) for each write. It only spares conflicts with other processes, so that a lane goes on without it when
  * it is not free soon.
  */
 class Lane {
@@ -94,7 +94,7 @@ class Lane {
   readonly #onIdle: () => void;
   readonly #waiting: Part[] = [];
   #isWriting = false;
-  /** The last write did not go through: what is remembered of the block is old. */
+  /** Says that the last write did not go through: what is remembered of the block is old. */
   #isDoubtful = false;
 
   constructor(cidr: string, options: BlockWriterOptions, onIdle: () => void) {
@@ -138,7 +138,7 @@ class Lane {
 }
 
 /**
- * Every part has its answer afterwards.
+ * Writes the parts; every one has its answer afterwards.
  * @param mayBeOld what is remembered of the block is tried first; what must not rest on it is decided by another read
  * @returns false when the write did not go through
  * @throws what the first read throws; no part has its answer then
@@ -230,13 +230,13 @@ function changedBy({ clock }: Operation, parts: readonly Part[], base: Block, co
   return nextSequence(parts.some(frees) ? normalise(changed, cooldownSeconds, nowMs) : changed, clock.nowNs());
 }
 
-/** An empty block without owner goes with its last address. */
+/** Writes the block; an empty one without owner goes with its last address. */
 async function put({ datastore: { blocks } }: Operation, changed: Block, { value, revision }: Versioned<Block>): Promise<void> {
   if (changed.affinity === undefined && isEmpty(changed) && !isEmpty(value)) await blocks.delete(changed.cidr, revision);
   else await blocks.update(changed.cidr, changed, revision);
 }
 
-/** One look at the block serves all. */
+/** Fails all parts with one look at the block. */
 async function failAll(
   operation: Operation,
   parts: readonly Part[],
@@ -252,7 +252,7 @@ async function failAll(
 }
 
 /**
- * The block after a write that failed: it may have happened after all, because only its answer was lost. A conflict may mean
+ * Reads the block after a write that failed: it may have happened after all, because only its answer was lost. A conflict may mean
  * that as well: the write was repeated after another process had written the block. When it cannot be told the error goes on, and the
  * handle keeps its count: too high does no harm, and the DEL of this attachment sets it right.
  *

@@ -12,20 +12,20 @@ import type { AllocationAttribute, Block } from "../../lib/datastore/resources.t
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { Reservations } from "./reservations.ts";
 
-/** Handle of the ordinals that Calico on Windows keeps for the host: they do not make a block non-empty (I§3.7). */
+/** Names the handle of the ordinals that Calico on Windows keeps for the host: they do not make a block non-empty (I§3.7). */
 const WINDOWS_RESERVED_HANDLE = "windows-reserved-ipam-handle";
 
-/** Beyond this the Kubernetes schema refuses the number (int64; recording sequence-max). */
+/** Is the largest number that the Kubernetes schema takes (int64; recording sequence-max). */
 const LARGEST_SEQUENCE_NUMBER = 2n ** 63n - 1n;
 
-/** The CIDR of a block. @throws TortieError `datastore-object-invalid` */
+/** Reads the CIDR of a block. @throws TortieError `datastore-object-invalid` */
 export function prefixOf(cidr: string): Prefix {
   const prefix = parsePrefix(cidr);
   if (prefix === undefined) throw new TortieError("datastore-object-invalid", `block "${cidr}" has no valid CIDR`);
   return prefix;
 }
 
-/** A new block: every ordinal free, in order (I§3.6). */
+/** Makes a new block: every ordinal free, in order (I§3.6). */
 export function newBlock(cidr: string, owner: BlockOwner, nowMs: number, nowNs: bigint): Block {
   const unallocated = Array.from({ length: Number(sizeOf(prefixOf(cidr))) }, (_, ordinal) => ordinal);
   return {
@@ -74,19 +74,19 @@ export function withOrdinalAttribute(block: Block, ordinal: number, attribute: A
   return compacted({ ...block, allocations: block.allocations.with(ordinal, index), attributes });
 }
 
-/** The block without an owner: what is left of it lives until its last address goes (I§4.3). */
+/** Returns the block without an owner: what is left of it lives until its last address goes (I§4.3). */
 export function withoutOwner(block: Block): Block {
   const { affinity: _owner, affinityClaimTime: _since, ...rest } = block;
   return rest;
 }
 
-/** The next state of a block about to be written: every update counts, that is how stale writers are told (I§2.4). */
+/** Returns the next state of a block about to be written: every update counts, by which stale writers are known (I§2.4). */
 export function nextSequence(block: Block, nowNs: bigint): Block {
   const next = block.sequenceNumber + 1n;
   return { ...block, sequenceNumber: next > LARGEST_SEQUENCE_NUMBER ? nowNs : next };
 }
 
-/** Free ordinals in the order they are handed out. */
+/** Lists free ordinals in the order in which they are handed out. */
 export function freeOrdinals(block: Block, reservations: Reservations): readonly number[] {
   if (block.unallocated.length === 0) return [];
   const free = sound(block, block.allocations);
@@ -96,12 +96,12 @@ export function freeOrdinals(block: Block, reservations: Reservations): readonly
   return free.filter((ordinal) => reservations.reservedUntil(family, addressAt(prefix, ordinal).value) === undefined);
 }
 
-/** No address is allocated or cooling down, but for those that Windows keeps (I§3.7). */
+/** Tells whether no address is allocated or cooling down, but for those that Windows keeps (I§3.7). */
 export function isEmpty(block: Block): boolean {
   return block.allocations.every((index) => index === null || block.attributes[index]?.handleId?.toLowerCase() === WINDOWS_RESERVED_HANDLE);
 }
 
-/** Every address of the block is reserved. */
+/** Tells whether every address of the block is reserved. */
 export function isWhollyReserved(prefix: Prefix, reservations: Reservations): boolean {
   const { family, value } = prefix.address;
   return reservations.countIn(family, value, sizeOf(prefix)) === sizeOf(prefix);
@@ -118,7 +118,7 @@ export function ordinalsOf(block: Block, handle: string): readonly number[] {
   return ordinals;
 }
 
-/** The attribute of an ordinal: `undefined` when it is free or cooling down. */
+/** Returns the attribute of an ordinal: `undefined` when it is free or cooling down. */
 export function holderOf(block: Block, ordinal: number): AllocationAttribute | undefined {
   const index = block.allocations[ordinal] ?? null;
   if (index === null) return undefined;
@@ -130,17 +130,17 @@ export function isFree(block: Block, ordinal: number): boolean {
   return (block.allocations[ordinal] ?? null) === null;
 }
 
-/** Missing counts as 0 (I§4.2.3). */
+/** Returns the sequence number of an ordinal; a missing one counts as 0 (I§4.2.3). */
 export function sequenceOf(block: Block, ordinal: number): bigint {
   return block.sequenceNumberForAllocation[ordinal] ?? 0n;
 }
 
-/** Place of an address in its block; `undefined` when it lies elsewhere. */
+/** Returns the place of an address in its block; `undefined` when it lies elsewhere. */
 export function ordinalOf(prefix: Prefix, address: Address): number | undefined {
   return contains(prefix, address) ? Number(address.value - prefix.address.value) : undefined;
 }
 
-/** Whether its allocations can be decoded: the blocks of a list decode them when they are first looked at. */
+/** Tells whether its allocations can be decoded: the blocks of a list decode them when they are first looked at. */
 export function isReadable(block: Block): boolean {
   try {
     return Array.isArray(block.allocations);
@@ -158,18 +158,18 @@ export function familyOf(cidr: string): Family {
   return cidr.includes(":") ? 6 : 4;
 }
 
-/** Handle IDs end at the first carriage return: old migrations stored one (I§2.5). */
+/** Cuts a handle ID at the first carriage return: old migrations stored one (I§2.5). */
 export function sanitised(handle: string): string {
   const end = handle.indexOf("\r");
   return end < 0 ? handle : handle.slice(0, end);
 }
 
-/** RFC 3339 in UTC with whole seconds, as Calico writes times. */
+/** Writes a time as Calico does: RFC 3339 in UTC with whole seconds. */
 export function rfc3339(ms: number): string {
   return `${new Date(ms).toISOString().slice(0, 19)}Z`;
 }
 
-/** The queue without what cannot be handed out: out of range, named before, or allocated. */
+/** Returns the queue without what cannot be handed out: out of range, named before, or allocated. */
 function sound(block: Block, allocations: readonly (number | null)[]): readonly number[] {
   const seen = new Set<number>();
   return block.unallocated.filter((ordinal) => {
@@ -179,7 +179,7 @@ function sound(block: Block, allocations: readonly (number | null)[]): readonly 
   });
 }
 
-/** The list with `attribute` in it, at `index`: an equal one is shared. */
+/** Returns the list with `attribute` in it, at `index`: an equal one is shared. */
 function withAttribute(
   attributes: readonly AllocationAttribute[],
   attribute: AllocationAttribute,
@@ -228,15 +228,15 @@ function areEqual(a: Readonly<Record<string, string>> = {}, b: Readonly<Record<s
   return keys.length === Object.keys(b).length && keys.every((key) => Object.hasOwn(b, key) && a[key] === b[key]);
 }
 
-/** `releasedAt` is stored in whole seconds, rounded down: the address may have been released up to so much later. */
+/** Allows for `releasedAt`, which is stored in whole seconds, rounded down: the address may have been released up to so much later. */
 const STORED_RESOLUTION_MS = 1000;
 
-/** Whether the block has ordinals that wait: only then does the length of the cooldown matter. */
+/** Tells whether the block has ordinals that wait: only then does the length of the cooldown matter. */
 export function hasCooling(block: Block): boolean {
   return block.attributes.some((attribute) => attribute.releasedAt !== undefined);
 }
 
-/** The block with every ordinal set free whose cooldown is over, in ascending order, at the tail of the queue. */
+/** Returns the block with every ordinal set free whose cooldown is over, in ascending order, at the tail of the queue. */
 export function normalise(block: Block, cooldownSeconds: number, nowMs: number): Block {
   const over = new Set<number>();
   for (const [index, attribute] of block.attributes.entries()) {
@@ -255,7 +255,7 @@ export function normalise(block: Block, cooldownSeconds: number, nowMs: number):
   return compacted({ ...block, allocations, unallocated, sequenceNumberForAllocation });
 }
 
-/** A time that cannot be read counts as long ago: the address could never be freed otherwise. */
+/** Tells whether the cooldown is over. A time that cannot be read counts as long ago: the address could never be freed otherwise. */
 function isOver({ releasedAt }: AllocationAttribute, cooldownSeconds: number, nowMs: number): boolean {
   if (releasedAt === undefined) return false;
   const released = Date.parse(releasedAt);

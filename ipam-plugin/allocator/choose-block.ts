@@ -1,5 +1,5 @@
 /**
- * Which block to claim when the owner's own are full (I§3.5): the first one missing, or owned without affinity, on the owner's walk
+ * Chooses which block to claim when the owner's own are full (I§3.5): the first one missing, or owned without affinity, on the owner's walk
  * through each pool; else one that stands empty.
  *
  * The first blocks on the walk are read one by one, because the very first is nearly always missing; only then all blocks of the
@@ -9,17 +9,17 @@ import { bitsOf, contains, covers, sizeOf } from "../../lib/addresses/address.ts
 import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure, isRefusal } from "../../lib/datastore/errors.ts";
 import type { Block, IpamConfiguration } from "../../lib/datastore/resources.ts";
+import { releaseAffinity } from "./affinity.ts";
 import { freeOrdinals, isEmpty, isOwnedBy, isReadable, prefixOf } from "./block.ts";
 import { startIndex } from "./go-random.ts";
 import type { Operation } from "./operation.ts";
 import { blockAt, blockCount, indexOf, type UsablePool } from "./pools.ts";
-import { releaseAffinity } from "./release-affinity.ts";
 import type { Reservations } from "./reservations.ts";
 
-/** An empty block is not reclaimed for this long after its claim: its first address may be on the way. */
+/** Protects an empty block from being reclaimed for this long after its claim: its first address may be on the way. */
 const YOUNGEST_RECLAIM_MS = 60_000;
 
-/** How many blocks are read one by one before all are listed. */
+/** Limits how many blocks are read one by one before all are listed. */
 const MOST_SINGLE_READS = 3;
 
 const DAMAGED = "damaged";
@@ -37,7 +37,7 @@ interface ChooseRequest {
   readonly excluded: ReadonlySet<string>;
 }
 
-/** `undefined`: every block of the pools is in use. */
+/** Chooses a block; `undefined`: every block of the pools is in use. */
 export async function chooseBlock(operation: Operation, request: ChooseRequest): Promise<Choice | undefined> {
   const empty: Versioned<Block>[] = [];
   const free = await firstFreeBlock(operation, request, (found) => empty.push(found));
@@ -49,7 +49,7 @@ export async function chooseBlock(operation: Operation, request: ChooseRequest):
 }
 
 /**
- * The first block on the walk that does not exist yet, or that the owner has without an affinity.
+ * Finds the first block on the walk that does not exist yet, or that the owner has without an affinity.
  * @param onEmpty called with each block on the way that stands empty in the hands of another
  */
 export async function firstFreeBlock(
@@ -76,8 +76,8 @@ export async function firstFreeBlock(
 }
 
 /**
- * The existing blocks of a pool with room, of any owner, in the owner's walking order (I§3.4, borrowing). A block whose allocations cannot
- * be decoded has no room for anybody.
+ * Lists the existing blocks of a pool with room, of any owner, in the owner's walking order (I§3.4, borrowing). A block whose allocations
+ * cannot be decoded has no room for anybody.
  */
 export async function blocksWithRoom(operation: Operation, pool: UsablePool, owner: BlockOwner): Promise<readonly Versioned<Block>[]> {
   const reservations = await operation.reservations();
@@ -105,7 +105,7 @@ function finder(operation: Operation): (cidr: string) => Promise<Versioned<Block
   };
 }
 
-/** A block that cannot be decoded is not claimed, and must not hide the others. */
+/** Skips a block that cannot be decoded: it is not claimed, and must not hide the others. */
 async function readable<T>(reading: Promise<T>): Promise<T | typeof DAMAGED> {
   try {
     return await reading;
@@ -115,7 +115,7 @@ async function readable<T>(reading: Promise<T>): Promise<T | typeof DAMAGED> {
   }
 }
 
-/** Every block of a pool once, from `start` round to it again, but for those wholly reserved. */
+/** Visits every block of a pool once, from `start` round to it again, but for those wholly reserved. */
 function* walk(pool: UsablePool, start: bigint, reservations: Reservations): Generator<string> {
   const count = blockCount(pool);
   const family = pool.prefix.address.family;
@@ -152,7 +152,7 @@ async function reclaim(operation: Operation, listed: Versioned<Block>): Promise<
 }
 
 /**
- * Where the owner begins in a pool. Blocks of one address are an exception: every host begins at a random place, because it needs as many
+ * Says where the owner begins in a pool. Blocks of one address are an exception: every host begins at a random place, because it needs as many
  * of them as it has pods and would walk over all of its own each time.
  */
 function startOf(operation: Operation, pool: UsablePool, owner: BlockOwner): bigint {
@@ -164,16 +164,16 @@ function startOf(operation: Operation, pool: UsablePool, owner: BlockOwner): big
   return startIndex(owner.name, count);
 }
 
-/** The limit when `maxBlocksPerHost` is 0 (I§2.6). */
+/** Is the limit when `maxBlocksPerHost` is 0 (I§2.6). */
 const DEFAULT_BLOCK_LIMIT = 20;
 
-/** The smaller of the two that are set (I§3.4). */
+/** Returns the smaller of the two limits that are set (I§3.4). */
 export function effectiveLimit({ maxBlocksPerHost }: IpamConfiguration, blockLimit: number): number {
   const limits = [maxBlocksPerHost, blockLimit].filter((limit) => limit > 0);
   return limits.length > 0 ? Math.min(...limits) : DEFAULT_BLOCK_LIMIT;
 }
 
-/** All of a few, or some of many that follow each other, beginning anywhere. */
+/** Takes all of a few, or some of many that follow each other, beginning anywhere. */
 export function sample<T>(items: readonly T[], count: number, random: () => number): readonly T[] {
   const start = Math.floor(random() * items.length);
   return [...items.slice(start), ...items.slice(0, start)].slice(0, count);

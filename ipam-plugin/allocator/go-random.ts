@@ -1,28 +1,28 @@
 /**
- * Where in a pool a host begins to look for a block (I§3.5): the same place every time, and another one for every host, so that
+ * Computes where in a pool a host begins to look for a block (I§3.5): the same place every time, and another one for every host, so that
  * hosts spread out. The place is exactly the one Calico takes (recordings start-index-*), so that calico-node and we, claiming
  * at the same time for one host, want the same block.
  *
  * The place is a number below the count of blocks, drawn by Go's math/rand seeded with the FNV-1 hash of the host's name.
  */
 
-/** State size and distance of the additive lagged generator (GOROOT/src/math/rand/rng.go). */
+/** Has state size and distance of the additive lagged generator (GOROOT/src/math/rand/rng.go). */
 const LENGTH = 607;
 const LAG = 273;
-/** 2^31 - 1: modulus of the generator that expands the seed, and of the seed itself. */
+/** Is 2^31 - 1: modulus of the generator that expands the seed, and of the seed itself. */
 const MODULUS = 2_147_483_647;
 const MULTIPLIER = 48_271;
-/** Steps thrown away before the state is filled. */
+/** Counts steps thrown away before the state is filled. */
 const WARM_UP = 20;
-/** What a seed of zero is replaced by. */
+/** Replaces a seed of zero. */
 const SEED_FOR_ZERO = 89_482_311;
 
-/** Index of the block at which `host` begins, among `blocks` blocks. */
+/** Returns the index of the block at which `host` begins, among `blocks` blocks. */
 export function startIndex(host: string, blocks: bigint): bigint {
   return drawBelow(blocks, generator(fnv1(host)));
 }
 
-/** FNV-1 with 32 bits: multiply first, then mix in (not FNV-1a). */
+/** Hashes by FNV-1 with 32 bits: multiply first, then mix in (not FNV-1a). */
 function fnv1(text: string): number {
   let hash = 0x811c9dc5;
   for (const byte of new TextEncoder().encode(text)) hash = (Math.imul(hash, 0x01000193) ^ byte) >>> 0;
@@ -44,7 +44,7 @@ function drawBelow(limit: bigint, uint32: () => bigint): bigint {
   }
 }
 
-/** The generator's 32-bit numbers: the upper half of 63 bits. */
+/** Yields the generator's 32-bit numbers: the upper half of 63 bits. */
 function generator(seed: number): () => bigint {
   const state = new State(seed);
   let tap = 0;
@@ -58,7 +58,7 @@ function generator(seed: number): () => bigint {
   };
 }
 
-/** The state, expanded from the seed by a smaller generator. Few of its words are ever looked at: each is made when it is. */
+/** Holds the state, expanded from the seed by a smaller generator. Few of its words are ever looked at: each is made when it is. */
 class State {
   readonly #words: (bigint | undefined)[] = [];
   readonly #steps = new Float64Array(3 * LENGTH);
@@ -151,7 +151,7 @@ const WORDS = [
 
 let bytes: string | undefined;
 
-/** One of the words, as an unsigned integer. */
+/** Returns one of the words, as an unsigned integer. */
 function generatorWord(index: number): bigint {
   bytes ??= atob(WORDS.join(""));
   let word = 0n;

@@ -12,24 +12,24 @@ import { AT_LIMIT, type Hold, type Holder, hold, settle, undoHold } from "./hand
 import { AGAIN, type Operation } from "./operation.ts";
 import type { AssignedAddress } from "./types.ts";
 
-/** On whose behalf addresses are taken, and what the block says of them. */
+/** Says on whose behalf addresses are taken, and what the block says of them. */
 export interface GrantRequest extends Holder {
   readonly attribute: AllocationAttribute;
 }
 
-/** `at-limit`: the handle holds as many as it may. */
+/** Tells what was granted. `at-limit`: the handle holds as many as it may. */
 export type Granted = readonly AssignedAddress[] | typeof AT_LIMIT;
 
-/** What is to be granted of one block. */
+/** Says what is to be granted of one block. */
 interface Wanted {
   readonly cidr: string;
-  /** The most; fewer are granted when there are no more. */
+  /** The most; fewer are granted when fewer are free. */
   readonly count: number;
   /** The ordinals to take, in order of preference; decided by the block that is about to be written. */
   readonly from: (block: Block) => readonly number[];
 }
 
-/** Up to `count` addresses of a block; none when it has gone, is full or has another owner. */
+/** Assigns up to `count` addresses of a block; none when it has gone, is full or has another owner. */
 export async function assignFromBlock(
   operation: Operation,
   /** `owner`: only while it has the block; absent when borrowing. `block`: as it was read a moment ago. */
@@ -96,7 +96,7 @@ export class GrantPart extends BlockPart<Granted> {
     this.answer({ result: addresses });
   }
 
-  /** The addresses may be there after all; else the count is set right. */
+  /** Looks whether the addresses are there after all; else sets the count right. */
   async failed(write: FailedWrite): Promise<void> {
     const held = this.#held;
     if (held === undefined) return this.fail(write.error);
@@ -115,7 +115,7 @@ export class GrantPart extends BlockPart<Granted> {
 }
 
 /**
- * What a write that failed has left of a grant. Two nodes that grant to one handle from the same state of a block write the same
+ * Finds what a write that failed has left of a grant. Two nodes that grant to one handle from the same state of a block write the same
  * numbers; only the owners tell them apart. `doubtful`: the handle has the addresses, under owners that are not ours (or not any more).
  */
 function tracesOf(handle: string, ordinals: readonly number[], { now, changed }: FailedWrite): "ours" | "doubtful" | "none" {

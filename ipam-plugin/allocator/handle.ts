@@ -1,5 +1,5 @@
 /**
- * The index from a handle to its blocks (I§2.5). Two rules make it safe to rely on:
+ * Keeps the index from a handle to its blocks (I§2.5). Two rules make it safe to rely on:
  *
  * 1. A handle counts an address before the block grants it, and after the block has freed it: its count never undercuts what
  *    the block records (I§5.2). A grant without a handle would be an address that no DEL can find.
@@ -14,18 +14,18 @@ import { familyOf, nextSequence, ordinalsOf, sanitised } from "./block.ts";
 import { AGAIN, type Operation } from "./operation.ts";
 import { HandleExistsError } from "./types.ts";
 
-/** A handle on whose behalf addresses are taken, as far as one request knows it. */
+/** Describes a handle on whose behalf addresses are taken, as far as one request knows it. */
 export interface Holder {
   readonly handle: string;
   /** Most addresses a family; 0 for no limit. */
   readonly limit: number;
-  /** As this request last read or wrote it: saves reading it again. */
+  /** Holds the handle as this request last read or wrote it: saves reading it again. */
   known: Versioned<Handle> | undefined;
-  /** No process may have made it before; holds until this request has made it. */
+  /** Demands that no process has made it before; holds until this request has made it. */
   mustBeNew: boolean;
 }
 
-/** A count that was raised, and what is needed to lower it again. */
+/** Has a count that was raised, and what is needed to lower it again. */
 export interface Hold {
   readonly handle: string;
   readonly cidr: string;
@@ -33,7 +33,7 @@ export interface Hold {
   readonly stored: Versioned<Handle>;
 }
 
-/** The handle holds as many addresses of the family as it may (I§3.9). */
+/** Says that the handle holds as many addresses of the family as it may (I§3.9). */
 export const AT_LIMIT = "at-limit";
 
 /**
@@ -131,7 +131,7 @@ export async function putCounts(
 }
 
 /**
- * How many addresses of a block the object of a handle has to count: where ids that differ in case are one object, those of all of them,
+ * Counts how many addresses of a block the object of a handle has to count: where ids that differ in case are one object, those of all of them,
  * or releasing one id's would make the others' untraceable (recording handle-case-collision).
  */
 export function countedIn(block: Block, handle: string, { foldsHandleCase }: Pick<Traits, "foldsHandleCase">): number {
@@ -143,7 +143,7 @@ export function countedIn(block: Block, handle: string, { foldsHandleCase }: Pic
   }).length;
 }
 
-/** Addresses of one family that a handle counts. */
+/** Sums the addresses of one family that a handle counts. */
 export function countOf(handle: Handle | undefined, family: 4 | 6): number {
   return Object.entries(handle?.blocks ?? {}).reduce((sum, [cidr, count]) => (familyOf(cidr) === family ? sum + count : sum), 0);
 }

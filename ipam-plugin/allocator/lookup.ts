@@ -1,4 +1,4 @@
-/** Who holds what, and who its two owners are: the active one, and the one that takes over in a live migration (I§1.9). */
+/** Finds who holds what, and who its two owners are: the active one, and the one that takes over in a live migration (I§1.9). */
 import { type Address, addressAt, type Family, formatAddress, formatPrefix, hostPrefix } from "../../lib/addresses/address.ts";
 import type { Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure, isRefusal } from "../../lib/datastore/errors.ts";
@@ -10,7 +10,7 @@ import { AGAIN, type Operation, type Try } from "./operation.ts";
 import { blockPrefixOf, poolOf, usable } from "./pools.ts";
 import type { AssignedAddress, HeldAddress, OwnerAttributes, OwnerPreconditions, OwnerUpdates } from "./types.ts";
 
-/** `undefined`: no such handle. */
+/** Lists the addresses of a handle; `undefined`: no such handle. */
 export async function addressesByHandle(operation: Operation, handle: string): Promise<readonly HeldAddress[] | undefined> {
   const stored = await operation.datastore.handles.get(handle);
   if (stored === undefined) return undefined;
@@ -21,7 +21,7 @@ export async function addressesByHandle(operation: Operation, handle: string): P
   });
 }
 
-/** `undefined`: it has no holder. @throws TortieError `address-outside-pools` */
+/** Returns the attributes of an address; `undefined`: nobody holds it. @throws TortieError `address-outside-pools` */
 export async function attributesOf(operation: Operation, address: Address): Promise<HeldAddress | undefined> {
   const cidr = await blockOf(operation, address);
   if (cidr === undefined) {
@@ -33,14 +33,14 @@ export async function attributesOf(operation: Operation, address: Address): Prom
   return ordinal === undefined ? undefined : heldAt(block, ordinal);
 }
 
-/** CIDR of the block of an address: by its pool, disabled or not, else by looking through all blocks (I§4.2.1). */
+/** Finds the CIDR of the block of an address: by its pool, disabled or not, else by looking through all blocks (I§4.2.1). */
 export async function blockOf(operation: Operation, address: Address): Promise<string | undefined> {
   const pool = poolOf(usable(await operation.pools()), address);
   if (pool !== undefined) return formatPrefix(blockPrefixOf(pool, address));
   return (await operation.blocks()).find(({ value }) => ordinalOf(prefixOf(value.cidr), address) !== undefined)?.value.cidr;
 }
 
-/** `undefined`: free or in cooldown. */
+/** Returns the allocation; `undefined`: free or in cooldown. */
 export function heldAt(stored: Versioned<Block>, ordinal: number): HeldAddress | undefined {
   const block = stored.value;
   const holder = holderOf(block, ordinal);
@@ -57,7 +57,7 @@ export function heldAt(stored: Versioned<Block>, ordinal: number): HeldAddress |
 }
 
 /**
- * `count` addresses of the family that the handle holds. When it counts more than it holds, another process is on the way or has died on
+ * Finds `count` addresses of the family that the handle holds. When it counts more than it holds, another process is on the way or has died on
  * it: the counts are set right, and the result is `undefined`, "try again".
  */
 export async function reusable(
@@ -148,7 +148,7 @@ function resultAt(block: Versioned<Block>, ordinal: number): Try<HeldAddress> {
   return held === undefined ? AGAIN : { result: held };
 }
 
-/** `undefined`: nothing changes. */
+/** Returns the changed allocation; `undefined`: nothing changes. */
 function updated(holder: AllocationAttribute, { active, alternate }: OwnerUpdates): AllocationAttribute | undefined {
   if (active === undefined && alternate === undefined) return undefined;
   const { activeOwner, alternateOwner, ...rest } = holder;
@@ -169,12 +169,12 @@ export function unexpectedOwner(holder: Owners | undefined, expected: OwnerPreco
   return isAsExpected(holder?.alternateOwner, expected.alternate) ? undefined : "alternate";
 }
 
-/** Whether all owners that an address has satisfy `isTheirs`; an address without one is asked about with no attributes. */
+/** Tells whether all owners that an address has satisfy `isTheirs`; an address without one is asked about with no attributes. */
 export function hasOwners(holder: Owners | undefined, isTheirs: (owner: OwnerAttributes) => boolean): boolean {
   return isTheirs(holder?.activeOwner ?? {}) && (holder?.alternateOwner === undefined || isTheirs(holder.alternateOwner));
 }
 
-/** An expectation names the pairs that must be there; one without pairs means that there must be no owner. */
+/** Compares an owner with an expectation, which names the pairs that must be there; one without pairs allows no owner. */
 function isAsExpected(owner: OwnerAttributes = {}, expected: OwnerAttributes | undefined): boolean {
   if (expected === undefined) return true;
   const pairs = Object.entries(expected);

@@ -1,5 +1,5 @@
 /**
- * One operation of the allocator, from a call to its answer: the store as the operation sees it, the signal that
+ * Represents one operation of the allocator, from a call to its answer: the store as the operation sees it, the signal that
  * ends it, the clock, randomness, and how often it tries. Every function of the allocator that asks the store or
  * the clock takes it as its first parameter.
  */
@@ -18,7 +18,7 @@ import { Reservations } from "./reservations.ts";
 import type { AssignedAddress } from "./types.ts";
 
 export interface Clock {
-  /** Milliseconds since 1970. */
+  /** Returns milliseconds since 1970. */
   nowMs(): number;
   /** Nanoseconds since 1970: first sequence number of a block. */
   nowNs(): bigint;
@@ -27,9 +27,9 @@ export interface Clock {
 export interface AllocatorServices {
   readonly datastore: Datastore;
   readonly clock: Clock;
-  /** In [0, 1): jitter of the back-off, and the start in pools of single-address blocks. Default Math.random. */
+  /** Yields numbers in [0, 1): jitter of the back-off, and the start in pools of single-address blocks. Default Math.random. */
   readonly random?: () => number;
-  /** Where to report what does not stop an operation but a person should know. Default: nowhere. */
+  /** Reports what does not stop an operation but a person should know. Default: nowhere. */
   readonly log?: (message: string) => void;
   /** Waits between tries. Default: a timer that an abort ends early. */
   readonly sleep?: (milliseconds: number, signal: AbortSignal | undefined) => Promise<void>;
@@ -39,7 +39,7 @@ export interface AllocatorServices {
   readonly onAssigned?: (operation: Operation, request: FamilyRequest, addresses: readonly AssignedAddress[]) => void;
 }
 
-/** The defaults without a stored configuration (I§2.6). */
+/** Holds the defaults without a stored configuration (I§2.6). */
 export const DEFAULT_CONFIGURATION: IpamConfiguration = {
   strictAffinity: false,
   autoAllocateBlocks: true,
@@ -48,13 +48,13 @@ export const DEFAULT_CONFIGURATION: IpamConfiguration = {
   ipCooldownSeconds: 0,
 };
 
-/** The bound that Calico has everywhere (I§5.1). */
+/** Bounds tries as Calico does everywhere (I§5.1). */
 const MOST_TRIES = 100;
-/** A loser tries again at once; from here on it steps aside, so that many losers do not collide for ever. */
+/** Lets a loser try again at once; from here on it steps aside, so that many losers do not collide for ever. */
 const IMMEDIATE_TRIES = 2;
 const LONGEST_PAUSE_MS = 50;
 
-/** The outcome of one try: a result, or the request for another try. */
+/** Is the outcome of one try: a result, or the request for another try. */
 export type Try<T> = { readonly result: T } | typeof AGAIN;
 export const AGAIN = "again";
 
@@ -71,19 +71,19 @@ export interface OperationOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What a store may answer from memory. Labels go with the pools. */
+/** Lists what a store may answer from memory. Labels go with the pools. */
 const REMEMBERED = ["pools", "reservations", "affinities", "configuration", "handles"] as const;
 type Remembered = (typeof REMEMBERED)[number];
 
 /**
- * Its methods read each thing of the store once, when it is first asked for. Only objects that are not
+ * Reads each thing of the store once, when it is first asked for. Only objects that are not
  * compared-and-swapped come from them, and lists that choose where to try; blocks, handles and affinities about to
  * be written are read from `datastore`.
  */
 export class Operation {
   readonly datastore: Datastore;
   readonly clock: Clock;
-  /** In [0, 1). */
+  /** Yields numbers in [0, 1). */
   readonly random: () => number;
   /** What does not stop the operation, and a person should know. */
   readonly log: (message: string) => void;
@@ -118,18 +118,18 @@ export class Operation {
     this.namespaceLabels = once(() => this.#readNamespace(options.namespace));
   }
 
-  /** For undoing: an abort must not stop it half-way. */
+  /** Returns an operation for undoing, which an abort must not stop half-way. */
   withoutSignal(): Operation {
     return new Operation(this.#services, { ...this.#options, signal: undefined });
   }
 
-  /** Whether what is read may lag behind what was written. */
+  /** Tells whether what is read may lag behind what was written. */
   mayBeOld(kind: Remembered): boolean {
     return this.#old.has(kind);
   }
 
   /**
-   * From now on such reads know of every write before: what came from memory is read again when it is asked for. Claiming a block, or
+   * Makes later reads of these kinds know every write before: what came from memory is read again when it is asked for. Claiming a block, or
    * refusing an address, must not rest on memory.
    */
   refresh(...kinds: readonly Remembered[]): void {
@@ -142,7 +142,7 @@ export class Operation {
     }
   }
 
-  /** The next request lists again, from memory where that is still allowed. */
+  /** Makes the next request list again, from memory where that is still allowed. */
   forgetAffinities(): void {
     this.#affinities.clear();
   }
@@ -162,7 +162,7 @@ export class Operation {
     return this.#reservations;
   }
 
-  /** Those of the operation's own owner. */
+  /** Lists the affinities of the operation's own owner. */
   affinities(family: Family): Promise<readonly Versioned<BlockAffinity>[]> {
     const { owner } = this.#options;
     if (owner === undefined) throw new Error("an operation without owner has no affinities");
@@ -174,21 +174,18 @@ export class Operation {
     return listed;
   }
 
-  /** The block with what has finished cooling set free; the configuration is read only when something cools. */
+  /** Returns the block with what has finished cooling set free; the configuration is read only when something cools. */
   async normalised(block: Block): Promise<Block> {
     if (!hasCooling(block)) return block;
     return normalise(block, (await this.configuration()).ipCooldownSeconds, this.clock.nowMs());
   }
 
-  /** The same for a block that is to be given up, even when the configuration cannot be read. */
+  /** Does the same for a block that is to be given up, even when the configuration cannot be read. */
   async cooled(block: Block): Promise<Block> {
     return hasCooling(block) ? normalise(block, await this.cooldownForRelease(), this.clock.nowMs()) : block;
   }
 
-  /**
-   * How long a released address is kept back. A configuration that cannot be read must not keep a pod from being deleted: its addresses
-   * are free at once then.
-   */
+  /** Says how long a released address is kept back: not at all where the configuration cannot be read, so that pods can be deleted. */
   async cooldownForRelease(): Promise<number> {
     try {
       return (await this.configuration()).ipCooldownSeconds;
@@ -199,7 +196,7 @@ export class Operation {
     }
   }
 
-  /** Those of the operation's own node, or of another; none for the virtual owner (I§3.1). Read when a pool has a node selector. */
+  /** Reads the labels of the operation's own node, or of another; none for the virtual owner (I§3.1). Read when a pool has a node selector. */
   nodeLabels(owner = this.#options.owner): Promise<Labels> {
     if (owner?.type !== "host") return Promise.resolve({});
     const { name } = owner;
@@ -211,7 +208,7 @@ export class Operation {
     return labels;
   }
 
-  /** Every block of the cluster as last listed: a choice made from it must be confirmed by a compare-and-swap. */
+  /** Lists every block of the cluster, as last read: a choice made from it must be confirmed by a compare-and-swap. */
   blocks(): Promise<readonly Versioned<Block>[]> {
     this.#blocks ??= this.datastore.blocks.list();
     return this.#blocks;
@@ -221,13 +218,13 @@ export class Operation {
     return this.#blocks !== undefined;
   }
 
-  /** The list turned out to be out of date; the next request lists again. */
+  /** Drops the list, which turned out to be out of date; the next request lists again. */
   forgetBlocks(): void {
     this.#blocks = undefined;
   }
 
   /**
-   * A node without an object owns no blocks: no other node would route to them.
+   * Refuses a node without an object, which owns no blocks: no other node would route to them.
    * @throws DatastoreError `not-found`, where nodes are objects
    */
   async requireNode(): Promise<void> {
@@ -292,7 +289,7 @@ export class Operation {
   }
 }
 
-/** A random share of a time that doubles, in milliseconds. */
+/** Returns a random share of a time that doubles, in milliseconds. */
 function pauseBefore(tries: number, random: () => number): number {
   return random() * Math.min(2 ** (tries - IMMEDIATE_TRIES), LONGEST_PAUSE_MS);
 }

@@ -1,4 +1,4 @@
-/** Which pools may serve a request (I§3.2), and where the blocks of a pool lie. */
+/** Tells which pools may serve a request (I§3.2), and where the blocks of a pool lie. */
 import {
   type Address,
   addressAt,
@@ -23,7 +23,7 @@ import type { PoolUse } from "./types.ts";
 /** Entries come from annotations too, which may have 256 KiB; no name or CIDR is longer than this. */
 const SHOWN_OF_ENTRY = 253;
 
-/** A pool whose CIDR has been read. */
+/** Describes a pool whose CIDR has been read. */
 export interface UsablePool {
   readonly pool: IPPool;
   /** Masked. */
@@ -42,7 +42,7 @@ interface PoolRequest {
 }
 
 /**
- * Pools that may serve, in the order to try them: as requested, or by name.
+ * Returns the pools that may serve, in the order to try them: as requested, or by name.
  * @throws TortieError `pool-none`, `pool-unknown`, `pool-family`, `pool-unselected`, `pool-use`, `selector-syntax`
  */
 export async function choosePools(operation: Operation, request: PoolRequest): Promise<readonly UsablePool[]> {
@@ -73,19 +73,19 @@ async function choose(operation: Operation, request: PoolRequest): Promise<reado
   return allowed;
 }
 
-/** Names for the details of an error, because Calico's wording has none. */
+/** Lists names for the details of an error, because Calico's wording has none. */
 function namesOf(pools: readonly UsablePool[]): string {
   return pools.map(({ pool, cidr }) => `${pool.name} (${cidr})`).join(", ");
 }
 
-/** Pools of a family from which addresses may be taken, by name (I§2.7). */
+/** Lists the pools of a family from which addresses may be taken, by name (I§2.7). */
 export async function enabledPools(operation: Operation, family: Family): Promise<readonly UsablePool[]> {
   return usable(await operation.pools()).filter(
     ({ pool, prefix }) => prefix.address.family === family && !pool.disabled && !pool.deleting && pool.allocatable !== false,
   );
 }
 
-/** Pools with a readable CIDR, disabled ones too: for releasing. */
+/** Lists the pools with a readable CIDR, disabled ones too: for releasing. */
 export function usable(pools: readonly IPPool[]): readonly UsablePool[] {
   const result: UsablePool[] = [];
   for (const pool of pools) {
@@ -97,17 +97,17 @@ export function usable(pools: readonly IPPool[]): readonly UsablePool[] {
   return result;
 }
 
-/** The first pool, by name, that holds the address. */
+/** Finds the first pool, by name, that holds the address. */
 export function poolOf(pools: readonly UsablePool[], address: Address): UsablePool | undefined {
   return pools.find(({ prefix }) => contains(prefix, address));
 }
 
-/** CIDR of the block of a pool that an address belongs to. */
+/** Computes the CIDR of the block of a pool that an address belongs to. */
 export function blockPrefixOf(pool: UsablePool, address: Address): Prefix {
   return maskPrefix({ address, length: pool.pool.blockSize });
 }
 
-/** Whether blocks of one choice are blocks of the other. */
+/** Tells whether blocks of one choice are blocks of the other. */
 export function areSamePools(pools: readonly UsablePool[], others: readonly UsablePool[]): boolean {
   const textOf = ({ pool, cidr }: UsablePool) => `${cidr} ${pool.blockSize}`;
   return pools.map(textOf).join() === others.map(textOf).join();
@@ -117,18 +117,18 @@ export function isInside(pools: readonly UsablePool[], block: Prefix): boolean {
   return pools.some(({ prefix }) => covers(prefix, block));
 }
 
-/** An empty list is the default of the field, not "no use" (recording uses-empty). */
+/** Tells whether the pool allows a use. An empty list is the default of the field, not "no use" (recording uses-empty). */
 export function allows(pool: IPPool, use: PoolUse): boolean {
   return pool.allowedUses.length === 0 ? use !== "LoadBalancer" : pool.allowedUses.includes(use);
 }
 
-/** Whether the pool selects a node. */
+/** Tells whether the pool selects a node. */
 export function selectsNode(pool: IPPool, readLabels: () => Promise<Labels>): Promise<boolean> {
   return selects(pool.nodeSelector, `nodeSelector of pool "${pool.name}"`, readLabels);
 }
 
 /**
- * CIDRs of pools given as CIDR or by name (I§3.2.1); pools are read only when a name occurs.
+ * Returns CIDRs of pools given as CIDR or by name (I§3.2.1); pools are read only when a name occurs.
  * @throws TortieError `pool-entry-invalid`, `pool-family`
  */
 export async function resolvePools(operation: Operation, entries: readonly string[], family: Family): Promise<readonly string[]> {
@@ -141,7 +141,7 @@ export async function resolvePools(operation: Operation, entries: readonly strin
   return resolved;
 }
 
-/** Masked CIDR of a pool. A refusal needs a fresh list. @throws TortieError `pool-entry-invalid` */
+/** Returns the masked CIDR of a pool. A refusal needs a fresh list. @throws TortieError `pool-entry-invalid` */
 async function prefixNamed(operation: Operation, entry: string): Promise<Prefix> {
   const prefix = parsePrefix(entry) ?? (await poolNamed(operation, entry))?.prefix;
   if (prefix !== undefined) return maskPrefix(prefix);
@@ -189,7 +189,7 @@ async function bySelectors(operation: Operation, enabled: readonly UsablePool[],
   return selected;
 }
 
-/** How many blocks a pool has; none when its blocks are larger than itself. */
+/** Counts how many blocks a pool has; none when its blocks are larger than itself. */
 export function blockCount({ pool, prefix }: UsablePool): bigint {
   const bits = pool.blockSize - prefix.length;
   return bits < 0 ? 0n : 1n << BigInt(bits);
@@ -200,7 +200,7 @@ export function blockAt({ pool, prefix }: UsablePool, index: bigint): { readonly
   return { prefix: block, cidr: formatPrefix(block) };
 }
 
-/** Number of the block that begins at, or holds, an address value inside the pool. */
+/** Returns the number of the block that begins at, or holds, an address value inside the pool. */
 export function indexOf({ pool, prefix }: UsablePool, address: bigint): bigint {
   return (address - prefix.address.value) >> hostBits(pool.blockSize, prefix);
 }

@@ -1,5 +1,5 @@
 /**
- * Release of everything a handle holds (I§4.1): what CNI DEL does, and what cleans up after operations that died.
+ * Releases everything a handle holds (I§4.1), as CNI DEL does, and so cleans up after operations that died.
  *
  * The handle is read first, then each of its blocks is written, then the handle is written at the revision that was read. So
  * whatever the handle counted has been looked at: addresses are freed, counts without addresses are gone, and grants that were
@@ -8,19 +8,19 @@
 import { type Address, addressAt } from "../../lib/addresses/address.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
+import { releaseIfDeselected } from "./affinity.ts";
 import { holderOf, isEmpty, ordinalsOf, prefixOf, release, sequenceOf } from "./block.ts";
 import { BlockPart, type Choice, type Choosing, type FailedWrite } from "./block-part.ts";
 import { countedIn, putCounts } from "./handle.ts";
 import { hasOwners, unexpectedOwner } from "./lookup.ts";
 import { AGAIN, type Operation } from "./operation.ts";
-import { releaseIfDeselected } from "./release-affinity.ts";
 import type { HandleReleaseOptions, ReleaseByHandleResult } from "./types.ts";
 
 interface HandleRelease extends HandleReleaseOptions {
   readonly handle: string;
 }
 
-/** Every block is tried, whatever another one does; the first failure is thrown at the end. */
+/** Tries every block, whatever another one does; the first failure is thrown at the end. */
 export async function releaseByHandle(operation: Operation, request: HandleRelease): Promise<ReleaseByHandleResult> {
   const { handle } = request;
   const released: Address[] = [];
@@ -90,7 +90,7 @@ function wantedOf(block: Block, { handle, sequenceNumber, owners, isTheirs }: Ha
   );
 }
 
-/** What is to be released in one block. */
+/** Says what is to be released in one block. */
 interface BlockRelease {
   /** Decides by the block as it was read; may throw a refusal. */
   choose(block: Block): ChosenRelease;
@@ -109,10 +109,10 @@ interface ChosenRelease {
 }
 
 interface ReleasedIn {
-  /** The block as it was read; absent: there is none. */
+  /** The block as it was read; absent where it does not exist. */
   readonly read?: Block;
   readonly ordinals: readonly number[];
-  /** As it is now; absent: nothing was released. */
+  /** Has the block as it is now; absent: nothing was released. */
   readonly now?: Block;
 }
 
@@ -121,7 +121,7 @@ export function releaseFrom(operation: Operation, cidr: string, request: BlockRe
   return operation.retry(`block ${cidr}`, () => operation.writer.write(new ReleasePart(operation, cidr, request)));
 }
 
-/** A release that long ago is over, whatever the cooldown. */
+/** Stands for a release so long ago that it is over, whatever the cooldown. */
 const LONG_AGO_MS = 0;
 
 /** Puts ordinals into cooldown; the write itself sets free those whose cooldown is over. */

@@ -1,20 +1,20 @@
 /**
- * Release of single addresses (I§4.2), optionally only if a given handle holds them, by a given allocation.
+ * Releases single addresses (I§4.2), optionally only if a given handle holds them, by a given allocation.
  * Releasing a free address is not an error; the result names it.
  */
 import { type Address, formatAddress } from "../../lib/addresses/address.ts";
 import type { Versioned } from "../../lib/datastore/datastore.ts";
 import type { Block, Handle } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
+import { releaseIfDeselected } from "./affinity.ts";
 import { holderOf, isEmpty, ordinalOf, ordinalsOf, prefixOf, sanitised, sequenceOf } from "./block.ts";
 import { putCounts, settle } from "./handle.ts";
 import { blockOf, unexpectedOwner } from "./lookup.ts";
 import type { Operation } from "./operation.ts";
-import { releaseIfDeselected } from "./release-affinity.ts";
 import { releaseFrom } from "./release-by-handle.ts";
 import type { ReleaseIpsResult, ReleaseOptions } from "./types.ts";
 
-/** With this many addresses or more, all handles are listed once instead of being read one by one (I§4.2.2). */
+/** Says from how many addresses on all handles are listed once instead of being read one by one (I§4.2.2). */
 const LIST_HANDLES_FROM = 3;
 
 export async function releaseIps(operation: Operation, options: readonly ReleaseOptions[]): Promise<ReleaseIpsResult> {
@@ -54,7 +54,7 @@ interface BlockOutcome {
   readonly block?: Block;
 }
 
-/** The addresses that were free already, and the block as it is when it has been written. */
+/** Returns the addresses that were free already, and the block as it is when it has been written. */
 async function releaseInBlock(
   operation: Operation,
   cidr: string,
@@ -72,13 +72,13 @@ async function releaseInBlock(
   return { unallocated, block: now };
 }
 
-/** The handles of ordinals, each as often as it holds one. */
+/** Lists the handles of ordinals, each as often as it holds one. */
 function holdersOf(block: Block, ordinals: readonly number[]): readonly string[] {
   return ordinals.flatMap((ordinal) => holderOf(block, ordinal)?.handleId ?? []).map(sanitised);
 }
 
 /**
- * The handles of the released addresses. Each is read before the first of its blocks is written, and written once, after the last:
+ * Counts the handles of the released addresses down. Each is read before the first of its blocks is written, and written once, after the last:
  * only a count as it was before may be lowered by arithmetic (handle.ts).
  */
 class HandleCounts {
@@ -153,7 +153,7 @@ function isUnallocated(block: Block | undefined, address: Address): boolean {
   return block === undefined || ordinal === undefined || holderOf(block, ordinal) === undefined;
 }
 
-/** Whether a release was refused because the address is not the caller's any more. */
+/** Tells whether a release was refused because the address is not the caller's any more. */
 export function isGone(error: Error): boolean {
   return error instanceof TortieError && error.word === "release-mismatch";
 }

@@ -1,11 +1,11 @@
 /**
- * Addresses that must not be handed out automatically (I§2.8): the union of all reservations, as sorted ranges that neither
+ * Knows the addresses that must not be handed out automatically (I§2.8): the union of all reservations, as sorted ranges that neither
  * overlap nor touch, so that nested and repeated CIDRs count once.
  */
 import { type Family, hostPrefix, maskPrefix, parseAddress, parsePrefix, sizeOf } from "../../lib/addresses/address.ts";
 import type { IPReservation } from "../../lib/datastore/resources.ts";
 
-/** First and last address, as numbers. */
+/** Has first and last address, as numbers. */
 interface Range {
   readonly first: bigint;
   readonly last: bigint;
@@ -29,17 +29,17 @@ export class Reservations {
     this.#ranges = { 4: united(found[4]), 6: united(found[6]) };
   }
 
-  /** Whether nothing of the family is reserved: the common case, which callers check first because it is cheap. */
+  /** Tells whether nothing of the family is reserved: the common case, which callers check first because it is cheap. */
   isEmpty(family: Family): boolean {
     return this.#ranges[family].length === 0;
   }
 
-  /** Last address of the reserved range that holds `address`; `undefined` when it is not reserved. */
+  /** Returns the last address of the reserved range that holds `address`; `undefined` when it is not reserved. */
   reservedUntil(family: Family, address: bigint): bigint | undefined {
     return this.#ranges[family].find((range) => range.first <= address && address <= range.last)?.last;
   }
 
-  /** How many of the `size` addresses from `first` on are reserved. */
+  /** Counts how many of the `size` addresses from `first` on are reserved. */
   countIn(family: Family, first: bigint, size: bigint): bigint {
     const last = first + size - 1n;
     let count = 0n;
@@ -52,7 +52,7 @@ export class Reservations {
   }
 }
 
-/** The larger one: Math.max does not take big integers. */
+/** Returns the larger one: Math.max does not take big integers. */
 function later(a: bigint, b: bigint): bigint {
   return [a, b].reduce((latest, value) => (value > latest ? value : latest));
 }

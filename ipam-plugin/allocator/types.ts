@@ -1,12 +1,12 @@
-/** What the allocator is asked, and what it answers: the words of its operations (I§3, I§4). */
+/** Defines what the allocator is asked, and what it answers: the words of its operations (I§3, I§4). */
 import type { Address, Family, Prefix } from "../../lib/addresses/address.ts";
 import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
 
-/** What the addresses are for: decides which pools qualify (I§2.7, I§3.2). */
+/** Says what the addresses are for, which decides which pools qualify (I§2.7, I§3.2). */
 export type PoolUse = "Workload" | "Tunnel" | "LoadBalancer";
 
-/** A key-value set that goes with an address: `node`, `pod`, `namespace`, `timestamp` … (I§2.4). */
+/** Is a key-value set that goes with an address: `node`, `pod`, `namespace`, `timestamp` … (I§2.4). */
 export type OwnerAttributes = Readonly<Record<string, string>>;
 
 export interface AutoAssignRequest {
@@ -25,7 +25,7 @@ export interface AutoAssignRequest {
   readonly namespace?: string;
   /** Affine blocks per host and family; the smaller of this and the configuration counts; absent or 0: no limit of the request's own. */
   readonly perRequestBlockLimit?: number;
-  /** At most so many addresses a family on this handle (KubeVirt, I§3.9); absent or 0: no limit. */
+  /** Allows so many addresses a family on this handle (KubeVirt, I§3.9); absent or 0: no limit. */
   readonly perHandleLimit?: number;
   /** Refuse, with HandleExistsError and before an address is taken, when there is such a handle already. */
   readonly mustBeNew?: boolean;
@@ -36,7 +36,7 @@ export interface AssignedAddress {
   readonly prefix: Prefix;
   /** CIDR of its block. */
   readonly block: string;
-  /** Of this very allocation: makes giving it back exact (I§4.2). */
+  /** Identifies this very allocation: makes giving it back exact (I§4.2). */
   readonly sequenceNumber: bigint;
   /** The handle held it already; this call took nothing. */
   readonly isReused: boolean;
@@ -75,11 +75,11 @@ export interface ReleaseOptions {
   readonly address: Address;
   /** CIDR of its block; absent: found by the pools, or by looking through all blocks. */
   readonly block?: string;
-  /** Only if this handle holds it. */
+  /** Demands that this handle holds it. */
   readonly handle?: string;
-  /** Only this allocation of it, not a later one. */
+  /** Demands this allocation of it, not a later one. */
   readonly sequenceNumber?: bigint;
-  /** Only while its owners are these, so that no other pod has taken it over (KubeVirt). */
+  /** Demands that its owners are these, so that no other pod has taken it over (KubeVirt). */
   readonly owners?: OwnerPreconditions;
   /** The address was never in use: it is free at once, without a cooldown. */
   readonly neverUsed?: boolean;
@@ -88,13 +88,13 @@ export interface ReleaseOptions {
 export type GiveBackOptions = Pick<ReleaseOptions, "owners" | "neverUsed">;
 
 export interface HandleReleaseOptions {
-  /** Only allocations with this number. */
+  /** Limits the release to allocations with this number. */
   readonly sequenceNumber?: bigint;
-  /** Only addresses whose owners are these; the others stay. */
+  /** Limits the release to addresses whose owners are these; the others stay. */
   readonly owners?: OwnerPreconditions;
-  /** Only addresses all of whose owners satisfy this; the others stay. An address without owner is asked about with no attributes. */
+  /** Limits the release to addresses all of whose owners satisfy this; the others stay. Gets no attributes for an address without owner. */
   readonly isTheirs?: (owner: OwnerAttributes) => boolean;
-  /** Whether the node is still selected for a block that becomes empty is left to `releaseDeselected` to find out (I§4.1.4). */
+  /** Leaves it to `releaseDeselected` to find out whether the node is still selected for a block that becomes empty (I§4.1.4). */
   readonly keepDeselected?: boolean;
 }
 
@@ -129,13 +129,13 @@ export interface HeldAddress {
   readonly stored: Versioned<Block>;
 }
 
-/** Condition on one owner set: what it must hold now, exactly; an empty object means: must be empty. */
+/** Sets a condition on one owner set: what it must hold now, exactly; an empty object means: must be empty. */
 export interface OwnerPreconditions {
   readonly active?: OwnerAttributes;
   readonly alternate?: OwnerAttributes;
 }
 
-/** New owner sets of an address (I§8.4 SetOwnerAttributes): absent leaves it, null clears it. */
+/** Gives new owner sets of an address (I§8.4 SetOwnerAttributes): absent leaves it, null clears it. */
 export interface OwnerUpdates {
   readonly active?: OwnerAttributes | null;
   readonly alternate?: OwnerAttributes | null;
@@ -147,7 +147,7 @@ export interface Utilisation {
   readonly capacity: bigint;
   readonly inUse: bigint;
   readonly reserved: bigint;
-  /** Neither in use nor reserved. */
+  /** Counts addresses neither in use nor reserved. */
   readonly available: bigint;
 }
 
@@ -165,7 +165,7 @@ export interface PoolUtilisation extends Utilisation {
   readonly unreadable: readonly string[];
 }
 
-/** There is a handle of this name already; nothing was taken. */
+/** Says that a handle of this name exists already; nothing was taken. */
 export class HandleExistsError extends Error {
   constructor(handle: string) {
     super(`handle ${handle} exists already`);

@@ -1,4 +1,4 @@
-/** What the ranges of a node look like: figures of each, and every grant (A§4.6). */
+/** Shows what the ranges of a node look like: figures of each, and every grant (A§4.6). */
 import { type Family, formatAddress } from "../../lib/addresses/address.ts";
 import { ownerKey } from "./grant-directory.ts";
 import type { Holding } from "./grant-files.ts";

@@ -1,8 +1,8 @@
-/** Where host scope keeps its files, below the agent's run directory (A§0.2). */
+/** Says where host scope keeps its files, below the agent's run directory (A§0.2). */
 
 export interface HostScopeFiles {
   readonly grants: string;
-  /** It is there when the node has, or had, ranges of its own. */
+  /** Exists when the node has, or had, ranges of its own. */
   readonly nodeRecord: string;
 }
 

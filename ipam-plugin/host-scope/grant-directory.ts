@@ -1,5 +1,5 @@
 /**
- * The directory of one node's grant files, `<state>/ipam/v4/<address>` and `v6/<address>` (A§4.4), as the few system calls that the
+ * Keeps the directory of one node's grant files, `<state>/ipam/v4/<address>` and `v6/<address>` (A§4.4), as the few system calls that the
  * allocator makes on it. The allocator's correctness rests on two of them: link(2) fails with EEXIST when the name is taken, and
  * rename(2) is made under the lock.
  */
@@ -12,21 +12,21 @@ import { makeDirectories, readText } from "../../lib/system/files.ts";
 import { takeNodeLock } from "../node-lock.ts";
 import type { HostScopeFiles } from "./files.ts";
 
-/** Every method is one step that another process may come between. */
+/** Offers steps, between which another process may come. */
 export interface GrantDirectory {
   list(family: Family): Promise<readonly string[]>;
-  /** @returns `undefined` when there is no such file any more */
+  /** @returns `undefined` when the file has gone */
   read(family: Family, name: string): Promise<string | undefined>;
   write(family: Family, name: string, text: string): Promise<void>;
   /** @returns whether `to` is now another name of `from`; `false` when the name is taken */
   link(family: Family, from: string, to: string): Promise<boolean>;
   /** Replaces `to`. @returns whether `from` was there */
   rename(family: Family, from: string, to: string): Promise<boolean>;
-  /** Succeeds if there is none. */
+  /** Succeeds without such a file. */
   remove(family: Family, name: string): Promise<void>;
   /** Releases and confirmations of all processes of this node take turns; grants need no lock. */
   lock(): Promise<Disposable>;
-  /** A name that no other process has, for a file that is being written. */
+  /** Makes a name that no other process has, for a file that is being written. */
   draftName(): string;
 }
 
@@ -34,7 +34,7 @@ export interface GrantDirectory {
 const LOCK_LIMIT_MS = 20_000;
 const DRAFT = ".new-";
 
-/** Time at which a draft was begun; `undefined` for any other file. */
+/** Returns the time at which a draft was begun; `undefined` for any other file. */
 export function draftTime(name: string): number | undefined {
   return name.startsWith(DRAFT) ? Number(name.slice(DRAFT.length).split("-")[0]) : undefined;
 }
@@ -76,7 +76,7 @@ export function openGrantDirectory(root: string): GrantDirectory {
   };
 }
 
-/** The grant of an address, read synchronously. @returns `undefined` when the address is not granted */
+/** Reads the grant of an address synchronously. @returns `undefined` when the address is not granted */
 export function readGrant({ grants }: Pick<HostScopeFiles, "grants">, text: string): GrantFile | undefined {
   const address = parseAddress(text);
   if (address === undefined) return undefined;
@@ -86,7 +86,7 @@ export function readGrant({ grants }: Pick<HostScopeFiles, "grants">, text: stri
 
 const SILENT = { writeNow: () => undefined };
 
-/** Unlike that of lib/system: a file in the place of the directory is an error. */
+/** Tries like that of lib/system, but a file in the place of the directory is an error. */
 function unlessMissing<T>(work: () => T): T | undefined {
   try {
     return work();
@@ -96,7 +96,7 @@ function unlessMissing<T>(work: () => T): T | undefined {
   }
 }
 
-/** What CNI adds and deletes: (network, container id, interface name), and the pod as `<namespace>/<name>` where there is one. */
+/** Names what CNI adds and deletes: (network, container id, interface name), and the pod as `<namespace>/<name>` where there is one. */
 export interface AttachmentOwner {
   readonly kind: "attachment";
   readonly network: string;
@@ -105,7 +105,7 @@ export interface AttachmentOwner {
   readonly pod?: string;
 }
 
-/** A name: of a client of the REST API, or one of the node's own, `node/router`. */
+/** Has a name: of a client of the REST API, or one of the node's own, `node/router`. */
 export interface NamedOwner {
   readonly kind: "name";
   readonly name: string;
@@ -113,7 +113,7 @@ export interface NamedOwner {
 
 export type Owner = AttachmentOwner | NamedOwner;
 
-/** What a grant file says (A§4.4): who holds the address, and the token that proves it. One line of JSON. */
+/** Has what a grant file says (A§4.4): who holds the address, and the token that proves it. One line of JSON. */
 export interface GrantFile {
   readonly owner: Owner;
   /** Whoever knows it may release the address (A§2.5). */
@@ -124,12 +124,12 @@ export interface GrantFile {
   readonly endpoint?: number;
 }
 
-/** Two owners are the same one; a pod's name proves nothing (design, invariant 7). */
+/** Tells whether two owners are the same one; a pod's name proves nothing (design, invariant 7). */
 export function isSameOwner(one: Owner, other: Owner): boolean {
   return ownerKey(one) === ownerKey(other);
 }
 
-/** The owner as one text, for messages and for comparing. */
+/** Writes the owner as one text, for messages and for comparing. */
 export function ownerKey(owner: Owner): string {
   return owner.kind === "name" ? owner.name : `${owner.network}:${owner.containerId}:${owner.ifname}`;
 }

@@ -5,14 +5,14 @@
 import { type Address, type Family, formatAddress, parseAddress } from "../../lib/addresses/address.ts";
 import { decodeGrant, draftTime, encodeGrant, type GrantDirectory, type GrantFile, type Owner } from "./grant-directory.ts";
 
-/** An address that is granted. */
+/** Describes an address that is granted. */
 export interface Holding {
   readonly address: Address;
   /** `undefined` when the file cannot be read: the address stays granted. */
   readonly grant: GrantFile | undefined;
 }
 
-/** What the names in the directory say; no file is opened for it. */
+/** Has what the names in the directory say; no file is opened for it. */
 export interface Listing {
   readonly granted: readonly Address[];
   /** Address → time of its latest release in milliseconds. */
@@ -21,7 +21,7 @@ export interface Listing {
   readonly stale: readonly string[];
 }
 
-/** Writing a draft takes a millisecond: an older one has lost its process. */
+/** Limits the life of a draft: writing takes a millisecond, and an older one has lost its process. */
 const DRAFT_LIFE_MS = 60_000;
 const RELEASED = /^(.+)\.released-(\d+)$/;
 
@@ -62,7 +62,7 @@ export class GrantFiles {
     return text === undefined ? undefined : { address, grant: decodeGrant(text) };
   }
 
-  /** Every grant of a family, read one after the other. */
+  /** Reads every grant of a family, one after the other. */
   async holdings(family: Family): Promise<readonly Holding[]> {
     const found: Holding[] = [];
     for (const address of (await this.list(family)).granted) {
@@ -72,7 +72,7 @@ export class GrantFiles {
     return found;
   }
 
-  /** The compare-and-swap of host scope. @returns whether the address is this grant's now */
+  /** Does the compare-and-swap of host scope. @returns whether the address is this grant's now */
   async create(address: Address, grant: GrantFile): Promise<boolean> {
     const { family } = address;
     const draft = this.#directory.draftName();

@@ -1,21 +1,30 @@
 /**
- * Addresses of one node's own ranges (A§4): both families or none, each by one link(2) of its grant file. The agent and any number of
+ * Gives addresses of one node's own ranges (A§4): both families or none, each by one link(2) of its grant file. The agent and any number of
  * direct-mode plugins may do this at once; none of them needs to know of the others.
  */
 import { type Address, contains, type Family, formatAddress, type Prefix } from "../../lib/addresses/address.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import { chooseOffset, type Occupancy, type Strategy } from "./choose.ts";
 import { type GrantDirectory, type GrantFile, isSameOwner, type Owner, ownerKey } from "./grant-directory.ts";
 import { GrantFiles, type Holding, type Listing } from "./grant-files.ts";
-import { addressOf, Bitmap, formatRange, type HostRange, intervalsWithin, offsetOf } from "./range.ts";
+import {
+  addressOf,
+  Bitmap,
+  chooseOffset,
+  formatRange,
+  type HostRange,
+  intervalsWithin,
+  type Occupancy,
+  offsetOf,
+  type Strategy,
+} from "./range.ts";
 
-/** Addresses inside a range that are never given out (A§4.5). */
+/** Describes addresses inside a range that are never given out (A§4.5). */
 export interface Exclusion {
   readonly prefix: Prefix;
   readonly reason: string;
 }
 
-/** What the node may give out, one range a family at most. */
+/** Says what the node may give out, one range a family at most. */
 export interface NodeRanges {
   readonly ranges: readonly HostRange[];
   readonly exclusions: readonly Exclusion[];
@@ -45,7 +54,7 @@ export interface HostScopeRequest {
   readonly endpoint?: number;
 }
 
-/** An address with the proof that it is ours. */
+/** Has an address with the proof that it is ours. */
 export interface Granted {
   readonly address: Address;
   readonly grant: GrantFile;
@@ -65,7 +74,7 @@ export class HostScope {
     return this.#parts.ranges();
   }
 
-  /** The ranges as far as they are known. */
+  /** Lists the ranges as far as they are known. */
   knownRanges(): readonly Prefix[] {
     try {
       return this.ranges().ranges.map(({ cidr }) => cidr);
@@ -76,7 +85,7 @@ export class HostScope {
   }
 
   /**
-   * All of them or none, IPv6 first (A§2.5).
+   * Grants all of them or none, IPv6 first (A§2.5).
    * @throws TortieError `node-cidr-missing`, `family-disabled`, `addresses-exhausted`, `address-outside-pools`, `address-excluded`,
    * `address-taken`
    */
@@ -101,7 +110,7 @@ export class HostScope {
     await this.files.release([address], ({ token }) => token === grant.token, cools);
   }
 
-  /** What an owner holds. */
+  /** Lists what an owner holds. */
   async heldBy(owner: Owner): Promise<readonly Holding[]> {
     return (await this.holdings()).filter(({ grant }) => grant !== undefined && isSameOwner(grant.owner, owner));
   }
@@ -137,7 +146,7 @@ export class HostScope {
     return freed;
   }
 
-  /** What is granted and what is not, of one range. */
+  /** Tells what of one range is granted and what is not. */
   async occupancy(range: HostRange): Promise<Occupancy> {
     return this.#occupancyOf(range, await this.files.list(range.family));
   }
@@ -244,7 +253,7 @@ export class HostScope {
   }
 }
 
-/** The three groups that hold the most: namespaces of pods, networks of other containers, names of clients. */
+/** Names the three groups that hold the most: namespaces of pods, networks of other containers, names of clients. */
 function largestOwners(holdings: readonly Holding[]): string {
   const counts = new Map<string, number>();
   for (const { grant } of holdings) {

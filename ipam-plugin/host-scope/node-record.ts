@@ -1,6 +1,6 @@
 /**
- * `<state>/node.json`: what the agent has found out about this node's ranges, so that direct-mode plugins and the agent's next start
- * know it without a cluster (A§0.2, A§1.3, A§11.6).
+ * Reads and writes `<state>/node.json`: what the agent has found out about this node's ranges, so that direct-mode plugins and the agent's
+ * next start know it without a cluster (A§0.2, A§1.3, A§11.6).
  */
 import {
   type Address,
@@ -15,27 +15,26 @@ import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { type Fields, field, has, isNumber, isObject, isText, listOf, oneOf, parseObject, section } from "../../lib/json/decode.ts";
 import { systemErrorCode } from "../../lib/system/errno.ts";
 import { readText } from "../../lib/system/files.ts";
-import { STRATEGIES, type Strategy } from "./choose.ts";
 import type { Exclusion, NodeRanges } from "./host-scope.ts";
-import { hostRange } from "./range.ts";
+import { hostRange, STRATEGIES, type Strategy } from "./range.ts";
 
 export const SOURCES = ["flag", "spec", "annotation", "automatic"] as const;
-/** Where a range is from (A§1.2). */
+/** Says where a range is from (A§1.2). */
 export type RangeSource = (typeof SOURCES)[number];
 
-/** What one family has on this node. */
+/** Says what one family has on this node. */
 export interface FamilyRecord {
   readonly cidr: Prefix;
   readonly source: RangeSource;
-  /** Of the agent itself: gateway of the pods with link form `endpoint`. */
+  /** Belongs to the agent itself: gateway of the pods with link form `endpoint`. */
   readonly router?: Address;
-  /** Of the agent itself: target of health probes. */
+  /** Belongs to the agent itself: target of health probes. */
   readonly health?: Address;
 }
 
 export interface NodeRecord {
   readonly node: string;
-  /** Of the kernel that runs: grants do not outlive it. */
+  /** Identifies the kernel that runs: grants do not outlive it. */
   readonly bootId: string;
   readonly ipv4?: FamilyRecord;
   readonly ipv6?: FamilyRecord;
@@ -57,7 +56,7 @@ export function rangesOf(record: NodeRecord): NodeRanges {
   return { ranges, exclusions: record.exclusions };
 }
 
-/** The agent's own addresses that are the pods' gateways. @throws TortieError `node-cidr-missing` when there is none */
+/** Lists the agent's own addresses that are the pods' gateways. @throws TortieError `node-cidr-missing` without any */
 export function routersOf(path: string): readonly Address[] {
   const record = readNodeRecord(path);
   const routers = [record?.ipv4, record?.ipv6].flatMap((one) => (one?.router === undefined ? [] : [one.router]));
@@ -79,7 +78,7 @@ export function encodeNodeRecord({ node, bootId, ipv4, ipv6, exclusions, strateg
   return `${JSON.stringify(record)}\n`;
 }
 
-/** @returns `undefined` when there is none yet @throws TortieError `node-cidr-missing` for a file that cannot be read */
+/** @returns `undefined` before the first record @throws TortieError `node-cidr-missing` for a file that cannot be read */
 export function readNodeRecord(path: string): NodeRecord | undefined {
   try {
     return decodeNodeRecord(readText(path));

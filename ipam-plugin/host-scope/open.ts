@@ -1,4 +1,4 @@
-/** The host scope of a node as it lies in the agent's state directory: grants, and the ranges of `node.json` (A§0.2, A§11.6). */
+/** Opens the host scope of a node as it lies in the agent's state directory: grants, and the ranges of `node.json` (A§0.2, A§11.6). */
 import { TortieError } from "../../lib/errors/errors.ts";
 import { readText } from "../../lib/system/files.ts";
 import type { HostScopeFiles } from "./files.ts";
@@ -9,7 +9,7 @@ import { type NodeRecord, rangesOf, readNodeRecord } from "./node-record.ts";
 const DEFAULT_COOLDOWN_MS = 30_000;
 const BOOT_ID = "/proc/sys/kernel/random/boot_id";
 
-/** For a process of one call: the record is read once, now. */
+/** Opens it for a process of one call: the record is read once, now. */
 export function openHostScope(files: HostScopeFiles): HostScope {
   const found = lookForRecord(files.nodeRecord);
   return hostScopeWith(files, {
@@ -22,7 +22,7 @@ export function openHostScope(files: HostScopeFiles): HostScope {
   });
 }
 
-/** A damaged record fails only calls that need the ranges; a DEL does not (design, invariant 4). */
+/** Looks for the record; a damaged one fails only calls that need the ranges; a DEL does not (design, invariant 4). */
 function lookForRecord(path: string): { readonly record?: NodeRecord; readonly error?: unknown } {
   try {
     const record = recordOfThisBoot(path);
@@ -37,7 +37,7 @@ export interface HostScopeSettings extends Pick<NodeRecord, "strategy" | "cooldo
   readonly record: () => NodeRecord | undefined;
 }
 
-/** For a process that lives on, and finds out about the ranges itself. */
+/** Opens it for a process that lives on, and finds out about the ranges itself. */
 export function hostScopeWith({ grants, nodeRecord }: HostScopeFiles, { record, strategy, cooldownMs }: HostScopeSettings): HostScope {
   return new HostScope({
     directory: openGrantDirectory(grants),
@@ -54,7 +54,7 @@ export function hostScopeWith({ grants, nodeRecord }: HostScopeFiles, { record, 
   });
 }
 
-/** A record of another boot says what was, and the kernel has forgotten its addresses. @throws TortieError `node-cidr-missing` */
+/** Reads a record of this boot; the kernel has forgotten the addresses of any other. @throws TortieError `node-cidr-missing` */
 export function recordOfThisBoot(path: string): NodeRecord | undefined {
   const record = readNodeRecord(path);
   return record?.bootId === readText(BOOT_ID).trim() ? record : undefined;

@@ -1,6 +1,6 @@
 /**
- * `ipam.type: tortie-host-scope`: the verbs of IPAM on the node's own ranges (A§4, A§11.1). They run inside the main plugin or the agent;
- * there is no executable of that name. Apart from ADD and STATUS none of them needs to know the ranges.
+ * Serves `ipam.type: tortie-host-scope`: the verbs of IPAM on the node's own ranges (A§4, A§11.1). They run inside the main plugin or the
+ * agent; there is no executable of that name. Apart from ADD and STATUS none of them needs to know the ranges.
  */
 import { type Address, type Family, formatAddress, hostPrefix, type Prefix } from "../../lib/addresses/address.ts";
 import type { CniCommand } from "../../lib/cni/protocol.ts";
@@ -10,10 +10,9 @@ import { isJsonObject } from "../../lib/json/value.ts";
 import { parseCniArgs, requestedAddresses } from "../../lib/workload/requested.ts";
 import type { IpamCall } from "../call.ts";
 import { refuseMissing } from "../check.ts";
-import { chooseOffset } from "./choose.ts";
 import { type AttachmentOwner, type GrantFile, isSameOwner } from "./grant-directory.ts";
 import type { HostScope } from "./host-scope.ts";
-import { formatRange } from "./range.ts";
+import { chooseOffset, formatRange } from "./range.ts";
 
 type HostScopeCall = Pick<IpamCall, "request" | "config" | "log" | "identity" | "requested" | "collection">;
 
@@ -25,7 +24,7 @@ export interface HostScopeAddition {
 }
 
 /**
- * The addresses that are asked for, or one of each family that the node has and the configuration does not switch off: all or none.
+ * Grants the addresses that are asked for, or one of each family that the node has and the configuration does not switch off: all or none.
  * @throws TortieError as `HostScope.grant`, `addresses-requested-invalid`
  */
 export async function hostScopeAdd(call: HostScopeCall, hostScope: HostScope): Promise<HostScopeAddition> {
@@ -40,12 +39,12 @@ export async function hostScopeAdd(call: HostScopeCall, hostScope: HostScope): P
   };
 }
 
-/** Whether the attachment holds an address already. */
+/** Tells whether the attachment holds an address already. */
 export async function holdsAddresses(call: HostScopeCall, hostScope: HostScope): Promise<boolean> {
   return (await hostScope.heldBy(attachmentOf(call))).length > 0;
 }
 
-/** The verbs that return nothing. @throws TortieError of CHECK `container-unknown`, `check-failed` */
+/** Serves the verbs that return nothing. @throws TortieError of CHECK `container-unknown`, `check-failed` */
 export async function hostScopeRun(
   command: Exclude<CniCommand, "ADD" | "VERSION">,
   call: HostScopeCall,
@@ -75,7 +74,7 @@ function attachmentOf({ request, identity }: HostScopeCall): AttachmentOwner {
   return { kind: "attachment", network, containerId, ifname, ...pod };
 }
 
-/** Every family that the node has, but for those of `ipam.assign_ipv4` and `assign_ipv6` that are "false". */
+/** Lists every family that the node has, but for those of `ipam.assign_ipv4` and `assign_ipv6` that are "false". */
 function familiesFor({ request }: HostScopeCall, hostScope: HostScope): readonly Family[] {
   const { ipam } = request.netconf;
   const isWanted = (family: Family) => !isJsonObject(ipam) || ipam[`assign_ipv${family}`] !== "false";
@@ -86,7 +85,8 @@ function familiesFor({ request }: HostScopeCall, hostScope: HostScope): readonly
 }
 
 /**
- * Without a range every ADD fails; a full range is a line of the log, since the pods that run need no new address (design, invariant 12).
+ * Serves STATUS. Without a range every ADD fails; a full range is a line of the log, since the pods that run need no new address (design,
+ * invariant 12).
  * @throws TortieError `status-unavailable`
  */
 async function status({ log }: HostScopeCall, hostScope: HostScope): Promise<void> {
@@ -101,7 +101,7 @@ async function status({ log }: HostScopeCall, hostScope: HostScope): Promise<voi
 }
 
 /**
- * Of this network only; what clients of the REST API and the node itself hold is theirs to release.
+ * Serves GC, of this network only; what clients of the REST API and the node itself hold is theirs to release.
  * @throws TortieError `attachments-missing`
  */
 async function gc({ request, config, log, collection }: HostScopeCall, hostScope: HostScope): Promise<void> {

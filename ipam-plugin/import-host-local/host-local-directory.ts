@@ -1,5 +1,5 @@
 /**
- * host-local's store of one network (containernetworking/plugins, plugins/ipam/host-local/backend/disk): a directory with a file for
+ * Opens host-local's store of one network (containernetworking/plugins, plugins/ipam/host-local/backend/disk): a directory with a file for
  * each address, named after it, that holds container id and interface name in lines; `last_reserved_ip.N` for each range, and `lock`,
  * which host-local takes with flock(2).
  */
@@ -12,14 +12,14 @@ const LOCK = "lock";
 export interface HostLocalDirectory {
   readonly path: string;
   exists(): boolean;
-  /** Names of everything in it, in order. */
+  /** Lists the names of everything in it, in order. */
   names(): readonly string[];
   read(name: string): string;
-  /** Succeeds if there is no such file. */
+  /** Succeeds without such a file. */
   remove(name: string): void;
-  /** host-local's own lock; waits as long as it takes. */
+  /** Takes host-local's own lock; waits as long as it takes. */
   lock(): Disposable;
-  /** The directory itself, and the lock in it. @throws when anything else is there */
+  /** Removes the directory itself, and the lock in it. @throws when anything else is there */
   removeItself(): void;
 }
 
@@ -39,12 +39,12 @@ export function openHostLocalDirectory(path: string): HostLocalDirectory {
   };
 }
 
-/** A file of the directory that stands for an address, or the reason why it needs no looking into. */
+/** Tells whether a file of the directory stands for something else than an address. */
 export function isBookkeeping(name: string): boolean {
   return name === LOCK || isCursor(name);
 }
 
-/** Where host-local continues in a range; no other program uses it. */
+/** Tells whether a file says where host-local continues in a range; no other program uses it. */
 export function isCursor(name: string): boolean {
   return name.includes("last");
 }

@@ -1,5 +1,5 @@
 /**
- * From host-local to blocks (I§7): addresses that running containers have from host-local become theirs in the datastore, then
+ * Moves addresses from host-local to blocks (I§7): those that running containers have from host-local become theirs in the datastore, then
  * host-local's directory goes. Killed at any moment and started again it goes on: a file is removed only after its address is safe, the
  * cluster is ready again before the directory goes, and a directory that is there is worked through from the beginning.
  */
@@ -14,10 +14,10 @@ import type { OwnerAttributes } from "../allocator/types.ts";
 import { FROM_HOST_LOCAL } from "../workload.ts";
 import { type HostLocalDirectory, isBookkeeping, isCursor } from "./host-local-directory.ts";
 
-/** For calls that were under way when the plugins were removed (I§7 step 4). */
+/** Waits for calls that were under way when the plugins were removed (I§7 step 4). */
 const SETTLING_TIME_MS = 5000;
 const PAUSE_AFTER_FAILURE_MS = 1000;
-/** As long as a whole cluster may wait for one node. */
+/** Limits how long a whole cluster may wait for one node. */
 const TIME_LIMIT_MS = 300_000;
 
 export interface Upgraded {
@@ -61,7 +61,7 @@ async function giveUp(ports: UpgradePorts, limitMs: number, cause: unknown): Pro
 }
 
 /**
- * Once.
+ * Upgrades once.
  *
  * @throws TortieError `upgrade-directory`, `address-outside-pools`: nothing was changed; and whatever the ports throw
  */
@@ -83,7 +83,7 @@ export async function upgrade(ports: UpgradePorts): Promise<Upgraded> {
   return upgraded;
 }
 
-/** What would stop the upgrade half-way is found before a whole cluster waits for it. */
+/** Finds what would stop the upgrade half-way before a whole cluster waits for it. */
 async function checkBeforehand(ports: UpgradePorts): Promise<void> {
   using _held = ports.directory.lock();
   const claimants = await claimantsOf(ports);
@@ -122,7 +122,7 @@ async function moveAll(ports: UpgradePorts): Promise<Upgraded> {
 }
 
 interface AddressRecord {
-  /** Of its file. */
+  /** Names its file. */
   readonly name: string;
   readonly address: Address;
   /** `undefined`: no container has the address any more. */
@@ -144,7 +144,7 @@ function recordsOf({ directory }: UpgradePorts, claimantOf: Claimants): readonly
   });
 }
 
-/** In a cluster the pods of the node say who has an address; on a node alone host-local's own record does. */
+/** Finds who has an address: in a cluster the pods of the node say it, on a node alone host-local's own record. */
 async function claimantsOf({ node, network, cluster }: UpgradePorts): Promise<Claimants> {
   if (cluster === undefined) {
     // Without a container the call that made the file has not come to its end.
@@ -168,7 +168,7 @@ async function claimantsOf({ node, network, cluster }: UpgradePorts): Promise<Cl
   };
 }
 
-/** What the upgrade works on: the allocator, host-local's directory, and in a cluster what only its API knows. */
+/** Has what the upgrade works on: the allocator, host-local's directory, and in a cluster what only its API knows. */
 export interface UpgradePorts {
   readonly node: string;
   /** First part of the handles; `k8s-pod-network` in a cluster. */
@@ -185,9 +185,9 @@ export interface UpgradePorts {
 export interface UpgradeCluster {
   /** Pods of this node. */
   pods(): Promise<readonly PodOfNode[]>;
-  /** `spec.podCIDR` of this node. */
+  /** Reads `spec.podCIDR` of this node. */
   podCidr(): Promise<string | undefined>;
-  /** IPIP tunnel address of this node, as Calico's node resource has it. */
+  /** Reads the IPIP tunnel address of this node, as Calico's node resource has it. */
   tunnelAddress(): Promise<string | undefined>;
   setTunnelAddress(address: string): Promise<void>;
   /**
@@ -195,7 +195,7 @@ export interface UpgradeCluster {
    * with this node's name.
    */
   pause(): Promise<void>;
-  /** Whether the mark of this node is there, be it from an upgrade that was killed. */
+  /** Tells whether the mark of this node is there, be it from an upgrade that was killed. */
   isPausing(): Promise<boolean>;
   /** Takes this node's mark away, and makes the cluster ready unless another node has marked it. */
   resume(): Promise<void>;
@@ -216,7 +216,8 @@ interface Claimant {
 }
 
 /**
- * Allocates an address in the datastore to the container or tunnel that uses it already. Harmless to repeat: an address that the claimant has already is fine.
+ * Allocates an address in the datastore to the container or tunnel that uses it already. Harmless to repeat: an address that the claimant
+ * has already is fine.
  *
  * @returns false when the datastore says that it is another's, which cannot be mended here
  * @throws TortieError `address-outside-pools`, `affinity-strict`; DatastoreError
@@ -239,7 +240,7 @@ async function claimAddress(
   }
 }
 
-/** The allocator's errors in Calico's words name no address; here many are worked through, and one of them is wrong. */
+/** Names the address in an error: the allocator's, in Calico's words, do not, and here one of many is wrong. */
 export function named(error: unknown, address: Address): unknown {
   if (!isRefusal(error)) return error;
   const { word, next, message } = error;
@@ -249,7 +250,7 @@ export function named(error: unknown, address: Address): unknown {
 const MOST_TRIES = 5;
 const PAUSE_MS = 1000;
 
-/** Safe to repeat because a write that conflicted has changed nothing. @throws what the last try threw */
+/** Repeats a write, which is safe because one that conflicted has changed nothing. @throws what the last try threw */
 async function persistently({ sleep }: Pick<UpgradePorts, "sleep">, write: () => Promise<void>): Promise<void> {
   for (let tries = 1; ; tries++) {
     try {
@@ -262,7 +263,7 @@ async function persistently({ sleep }: Pick<UpgradePorts, "sleep">, write: () =>
 }
 
 /**
- * Nothing to do for a node that has one, and for IPv6. The address is claimed before the node names it, so that a node killed in
+ * Makes a tunnel address, unless the node has one or for IPv6. The address is claimed before the node names it, so that a node killed in
  * between claims it again. One that a pod has by mistake is not named: the node agent finds another at its start.
  */
 async function ensureTunnelAddress(ports: UpgradePorts, cluster: UpgradeCluster): Promise<void> {

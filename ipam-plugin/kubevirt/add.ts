@@ -1,6 +1,6 @@
 /**
- * ADD of a pod that carries a virtual machine (I§1.9): the machine's addresses, which outlive its pods. The first pod takes them from the
- * pools, every later one takes them over; the target of a live migration stands by as alternate owner, without routes.
+ * Serves ADD of a pod that carries a virtual machine (I§1.9): the machine's addresses, which outlive its pods. The first pod takes them
+ * from the pools, every later one takes them over; the target of a live migration stands by as alternate owner, without routes.
  */
 
 import { type Address, type Family, formatAddress, hostPrefix } from "../../lib/addresses/address.ts";
@@ -25,7 +25,7 @@ export interface MachineRequest {
   readonly requested: readonly Address[];
 }
 
-/** How often another pod of the same machine may be faster to its first addresses. */
+/** Limits how often another pod of the same machine may be faster to its first addresses. */
 const MOST_TRIES = 10;
 
 /**
@@ -93,7 +93,7 @@ class MachineAdd {
   }
 
   /**
-   * What the machine has not got: all of it for its first pod, and later the family that a killed first ADD did not come to (design,
+   * Takes what the machine lacks: all of it for its first pod, and later the family that a killed first ADD did not come to (design,
    * invariant 6). A target never gets an address that its source has not (recording vm-migration-v4).
    *
    * @returns `undefined` when another pod of the machine has made the handle meanwhile
@@ -134,7 +134,7 @@ class MachineAdd {
     });
   }
 
-  /** A machine keeps its addresses: asking for another one is refused, not silently overlooked (Calico: recording vm-ip). */
+  /** Refuses to give a machine another address than its own, which must not be silently overlooked (Calico: recording vm-ip). */
   #refuseOthers(held: readonly HeldAddress[]): void {
     const { handle, isMigrationTarget } = this.#machine;
     for (const address of this.#requested) {

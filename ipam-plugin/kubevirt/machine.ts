@@ -1,4 +1,4 @@
-/** Which virtual machine a launcher pod carries (I§1.9). ADD must know for certain; DEL makes do with what is still there. */
+/** Finds which virtual machine a launcher pod carries (I§1.9). ADD must know for certain; DEL makes do with what is still there. */
 
 import type { VirtualMachines } from "../../lib/datastore/datastore.ts";
 import { DatastoreError, isDatastoreFailure } from "../../lib/datastore/errors.ts";
@@ -12,7 +12,7 @@ const API_VERSION = "kubevirt.io/v1";
 /** Pods that a live migration starts carry the migration's UID. */
 const MIGRATION_LABEL = "kubevirt.io/migrationJobUID";
 
-/** The machine of a pod that is added. */
+/** Describes the machine of a pod that is added. */
 export interface Machine {
   readonly handle: string;
   /** `vmi-name`, `vmi-uid`, of a machine with a VirtualMachine `vm-uid`, of a migration's target `vmim-uid`. */
@@ -20,7 +20,7 @@ export interface Machine {
   readonly isMigrationTarget: boolean;
 }
 
-/** The machine of a pod that goes. */
+/** Describes the machine of a pod that goes. */
 export interface LeftMachine {
   readonly handle: string;
   /** The machine is being deleted, or is gone: no other pod will take over its addresses. */
@@ -43,8 +43,8 @@ export async function machineOf(objects: VirtualMachines, pod: NamespacedName, n
 }
 
 /**
- * Never fails because something is gone or was made again: a pod that cannot be deleted would stay for ever, since its objects do not
- * come back (Calico: recordings vm-vmi-missing, vm-uid-mismatch).
+ * Finds the machine of a pod that goes, and never fails because something is gone or was made again: a pod that cannot be deleted would
+ * stay for ever, since its objects do not come back (Calico: recordings vm-vmi-missing, vm-uid-mismatch).
  *
  * @returns `undefined` for a pod without a VirtualMachineInstance, and when the pod is gone: only it knows its machine
  * @throws DatastoreError
@@ -123,13 +123,13 @@ export async function persistsAddresses(configuration: () => Promise<IpamConfigu
   }
 }
 
-/** Longest handle of a virtual machine; Calico's bound (I§1.9). */
+/** Limits the handle of a virtual machine, as Calico does (I§1.9). */
 const MAX_LENGTH = 128;
-/** 128 bits: two machines of one network do not meet by chance. */
+/** Keeps 128 bits: two machines of one network do not meet by chance. */
 const FEWEST_DIGITS = 32;
 
 /**
- * The same for every pod of a machine, for ever. A handle that would be too long has a hash in the place of what makes it so:
+ * Makes the handle, the same for every pod of a machine, for ever. A handle that would be too long has a hash in the place of what makes it so:
  *
  *   `<network>.vmi.<hash>`   SHA-256 of `<namespace>.<machine>` in hexadecimal digits, as many as fit, at least 32
  *   `<hash>.vmi.<hash>`      where the network's name leaves no room: of it the first 32 digits, then all 64 of the other

@@ -1,4 +1,4 @@
-/** The owners of a machine's addresses: the pod it runs in, and the pod it is about to move to (I§1.9). */
+/** Keeps the owners of a machine's addresses: the pod it runs in, and the pod it is about to move to (I§1.9). */
 
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { WorkloadIdentity } from "../../lib/workload/identity.ts";
@@ -12,7 +12,7 @@ import { leftMachineOf, persistsAddresses } from "./machine.ts";
 
 export type OwnerKind = "active" | "alternate";
 
-/** Felix promotes an alternate owner in at most five tries (I§1.9), so that no update loses more often against it. */
+/** Equals the tries of Felix, which promotes an alternate owner in at most five (I§1.9), so that no update loses more often against it. */
 const MOST_TRIES = 5;
 
 /**
@@ -68,7 +68,7 @@ export async function dropOwnership(
 }
 
 /**
- * Whether none of the addresses has an owner. Of two pods that leave at once, one may have left the first address last and the other
+ * Tells whether none of the addresses has an owner. Of two pods that leave at once, one may have left the first address last and the other
  * one the second: both look again, and the later one sees that no owner is left.
  */
 export async function isDeserted(allocator: Allocator, handle: string, left: readonly HeldAddress[]): Promise<boolean> {
@@ -89,7 +89,7 @@ function ownerOf({ activeOwner, alternateOwner }: HeldAddress, kind: OwnerKind):
   return kind === "active" ? activeOwner : alternateOwner;
 }
 
-/** `undefined`: another process has changed the owners or released the address, and is responsible for the present state. */
+/** Makes a change; `undefined`: another process has changed the owners or released the address, and is responsible for the present state. */
 async function unlessOvertaken(change: () => Promise<HeldAddress>): Promise<HeldAddress | undefined> {
   try {
     return await change();
@@ -100,11 +100,11 @@ async function unlessOvertaken(change: () => Promise<HeldAddress>): Promise<Held
 }
 
 /**
- * DEL of a pod that carried a virtual machine: the pod leaves the owners of the machine's addresses, which stay the machine's until it is
- * deleted and its last pod has left.
+ * Serves DEL of a pod that carried a virtual machine: the pod leaves the owners of the machine's addresses, which stay the machine's until
+ * it is deleted and its last pod has left.
  *
- * The ordinary handles are the caller's: a pod has addresses there from a time when virtual machines did not keep theirs, and every pod
- * has when its virtual machine can no longer be determined.
+ * The ordinary handles are the caller's: a pod has addresses there from a time when virtual machines did not keep theirs, and every pod has
+ * when its virtual machine can no longer be determined.
  *
  * A virtual machine without a handle need not be left: a DEL is repeated until it succeeds (Calico: recordings vm-target-alone,
  * vm-del-nothing).

@@ -1,8 +1,7 @@
 /** Does ADD and DEL by the command that an operator uses. */
 import { join } from "node:path";
 import type { Screen } from "./screen.ts";
-import { readDemoStore } from "./store.ts";
-import type { DemoPod, World } from "./world.ts";
+import { type DemoPod, readDemoStore, type World } from "./world.ts";
 
 /** Limits the bits a second into the pod "web". */
 export const WEB_RATE = 40e6;

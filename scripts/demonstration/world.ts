@@ -1,6 +1,11 @@
 /** Makes what the demo runs on: a node, two pods, and a host outside, each a network namespace. */
+
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { decodeNetworkConfig } from "../../lib/config/decode.ts";
+import { openDatastore } from "../../lib/datastore/open.ts";
+import type { Block, Handle } from "../../lib/datastore/resources.ts";
+import type { WorkloadEndpoint } from "../../lib/workload/endpoint.ts";
 import { type JsonRecord, Node, type Pod, REFERENCE_PLUGINS_DIR, type RunResult } from "../../test/support/node.ts";
 import { DemoFailure } from "./screen.ts";
 
@@ -105,4 +110,21 @@ export class World implements AsyncDisposable {
     await this.run(["ip", "route", "add", "default", "via", OUTSIDE4]);
     await this.run(["ip", "route", "add", "default", "via", OUTSIDE6]);
   }
+}
+
+export interface DemoStore {
+  readonly blocks: readonly Block[];
+  readonly handles: readonly Handle[];
+  readonly endpoints: readonly WorkloadEndpoint[];
+}
+
+export async function readDemoStore(world: World): Promise<DemoStore> {
+  const config = decodeNetworkConfig({ name: "pods", datastore_type: "local", datastore_path: world.node.datastorePath });
+  await using store = await openDatastore(config, {});
+  const [blocks, handles, endpoints] = [await store.blocks.list(), await store.handles.list(), await store.endpoints.list()];
+  return {
+    blocks: blocks.map(({ value }) => value),
+    handles: handles.map(({ value }) => value),
+    endpoints: endpoints.map(({ value }) => value),
+  };
 }

@@ -2,11 +2,14 @@
  * Makes an image without a daemon, in the format of `docker save`, which docker, podman and `ctr images import` read:
  * `bash scripts/bun scripts/image/archive.ts LAYER.tar FOLDER amd64|arm64`. The same layer gives the same bytes.
  */
+
 import { createHash } from "node:crypto";
 import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { execaSync } from "execa";
-import { VERSION_OF_PACKAGE } from "./version.ts";
+import { field, isText, parseObject } from "../../lib/json/decode.ts";
+
+export const VERSION_OF_PACKAGE = field(parseObject(readFileSync("package.json", "utf8")), "version", isText);
 
 export const REPRODUCIBLE = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu"];
 

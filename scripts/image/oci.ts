@@ -7,8 +7,7 @@ import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { execaSync } from "execa";
-import { imageConfiguration, REPRODUCIBLE } from "./archive.ts";
-import { VERSION_OF_PACKAGE } from "./version.ts";
+import { imageConfiguration, REPRODUCIBLE, VERSION_OF_PACKAGE } from "./archive.ts";
 
 const TYPES = "application/vnd.oci.image";
 

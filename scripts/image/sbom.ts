@@ -7,7 +7,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { execaSync } from "execa";
 import { type Fields, isObject, parseObject, section, text } from "../../lib/json/decode.ts";
-import { VERSION_OF_PACKAGE } from "./version.ts";
+import { VERSION_OF_PACKAGE } from "./archive.ts";
 
 interface Component {
   readonly type: "application" | "library";

@@ -2,7 +2,7 @@
  * Makes the Helm chart's templates from the overlays. Each object stands there once for all overlays in which it is the same, behind a
  * condition, with expressions where values decide. The default values give the overlay itself.
  */
-import type { YamlMap } from "./patch.ts";
+import type { YamlMap } from "./kustomization.ts";
 
 export interface Overlay {
   readonly name: string;

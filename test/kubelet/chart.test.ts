@@ -2,7 +2,7 @@
  * A release as users get it: pushed to a real registry, installed from there by Helm as docs/how-to/install-cluster.md says it, and the image pulled by the
  * containerd of a node with the real kubelet.
  */
-import { VERSION_OF_PACKAGE } from "../../scripts/image/version.ts";
+import { VERSION_OF_PACKAGE } from "../../scripts/image/archive.ts";
 import { shared } from "../support/fixtures.ts";
 import { REGISTRY } from "../support/kubelet/configurations.ts";
 import { ControlPlane } from "../support/kubelet/control-plane.ts";

@@ -6,7 +6,7 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { VERSION_OF_PACKAGE } from "../../scripts/image/version.ts";
+import { VERSION_OF_PACKAGE } from "../../scripts/image/archive.ts";
 import { Registry } from "../support/kubelet/registry.ts";
 import { memberAt } from "../support/kubernetes/json.ts";
 import { freePorts } from "../support/kubernetes/servers.ts";

@@ -1,6 +1,7 @@
 /** What a test does to the blocks of an owner as a whole: the product claims and gives them up one by one. */
+
+import { claimBlock } from "../../ipam-plugin/allocator/affinity.ts";
 import type { Allocator } from "../../ipam-plugin/allocator/allocator.ts";
-import { claimBlock } from "../../ipam-plugin/allocator/claim-block.ts";
 import type { BlockOwner } from "../../lib/datastore/datastore.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 

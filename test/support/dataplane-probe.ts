@@ -2,9 +2,8 @@
  * Calls the Linux dataplane from inside a node's namespace, as the plugin does: a short Bun process whose "host" is the node.
  * What it prints is one JSON object: the result, or the error's word and message.
  */
-import type { AttachedLink, Mending, RecordedLink, Removal } from "../../dataplane/dataplane.ts";
+import type { AttachedLink, Mending, NetworkReport, NodeState, RecordedLink, Removal } from "../../dataplane/dataplane.ts";
 import type { Difference } from "../../dataplane/desired-state.ts";
-import type { NetworkReport, NodeState } from "../../dataplane/node-state.ts";
 import { addressesAsText } from "./addresses-as-text.ts";
 import type { Node } from "./node.ts";
 import type { LinkInSandbox, StateInSandbox } from "./programs/dataplane-by-path.ts";

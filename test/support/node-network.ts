@@ -1,5 +1,5 @@
 /** A node with a network between nodes as tests of it want it, for each family: a tunnel with two peers, and a route of each kind. */
-import { type NetworkReport, NO_NODE_STATE, type NodeNetwork, type VxlanPeer, type VxlanTunnel } from "../../dataplane/node-state.ts";
+import { type NetworkReport, NO_NODE_STATE, type NodeNetwork, type VxlanPeer, type VxlanTunnel } from "../../dataplane/dataplane.ts";
 import { type Address, type Family, type Prefix, parseAddress, parsePrefix } from "../../lib/addresses/address.ts";
 import { applyNode } from "./dataplane-probe.ts";
 import { Node } from "./node.ts";

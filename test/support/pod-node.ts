@@ -6,10 +6,16 @@ import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { attachmentAlias, namesAttachment, parseAttachmentAlias } from "../../dataplane/alias.ts";
-import type { AttachedLink, Dataplane, ExternalAttachment, LinkOfAttachment, RecordedLink } from "../../dataplane/dataplane.ts";
+import {
+  type AttachedLink,
+  type Dataplane,
+  type ExternalAttachment,
+  type LinkOfAttachment,
+  NO_NODE_STATE,
+  type RecordedLink,
+} from "../../dataplane/dataplane.ts";
 import type { DesiredState } from "../../dataplane/desired-state.ts";
 import { mayReplace } from "../../dataplane/linux/ends.ts";
-import { NO_NODE_STATE } from "../../dataplane/node-state.ts";
 import { createIpamNode } from "../../ipam-plugin/node.ts";
 import type { CniRequest, CniResult } from "../../lib/cni/protocol.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";

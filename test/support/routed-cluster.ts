@@ -1,7 +1,7 @@
 /** Values of the routes' model, from texts. */
 
 import type { OwnNode, ProvenNode, RoutedBlock, RoutedPool, TunnelEnd } from "../../agent/routes/model.ts";
-import type { NodeNetwork } from "../../dataplane/node-state.ts";
+import type { NodeNetwork } from "../../dataplane/dataplane.ts";
 import { type Address, formatAddress, formatPrefix, parseAddress } from "../../lib/addresses/address.ts";
 import { Claimed } from "../../lib/system/claimed.ts";
 import { prefix } from "./desired-state.ts";

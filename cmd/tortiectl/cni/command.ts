@@ -1,4 +1,4 @@
-/** `tortiectl cni`: the runtime's side of the specification, over a conflist. What it does is loaded when one of its verbs is called. */
+/** Describes `tortiectl cni`, the runtime's side of the specification over a conflist. Loads what it does when one of its verbs is called. */
 import type { Argv, CommandModule, Options } from "yargs";
 import type { CommandContext } from "../terminal.ts";
 import type { CniVerb } from "./run.ts";
@@ -22,7 +22,7 @@ const EXAMPLES: Readonly<Record<CniVerb, [string, string][]>> = {
   gc: [["$0 cni gc 10-pods.conflist --valid c3:eth0", "Everything of the network goes but this attachment"]],
 };
 
-/** Hidden where the verb is about a whole network. */
+/** Hides options where the verb is about a whole network. */
 const OF_ATTACHMENT = {
   "container-id": { type: "string", requiresArg: true, describe: "Default: made from the namespace's path" },
   ifname: { type: "string", requiresArg: true, default: "eth0", describe: "Interface inside the namespace" },

@@ -79,7 +79,7 @@ function attachmentJson({ name }: Conflist, { containerId, interfaceName, netns 
   return { network: name, containerID: containerId, ifname: interfaceName, netns };
 }
 
-/** Codes 50 and 51 of STATUS: not available, and not available with existing containers limited too (CNI 1.1.0, section 5). */
+/** Explains codes 50 and 51 of STATUS: not available, and not available with existing containers limited too (CNI 1.1.0, section 5). */
 const STATUS_CODES: Readonly<Record<number, string>> = {
   50: "not available: it cannot serve an ADD",
   51: "not available, and existing containers may have limited connectivity",

@@ -1,8 +1,7 @@
-/** `tortiectl cni …`: from options to an operation and from its outcome to words. */
+/** Runs `tortiectl cni …`: makes an operation of the options, and words of its outcome. */
 
 import { existsSync, readdirSync } from "node:fs";
-import { lineOf } from "../../../doctor/validate/finding.ts";
-import { suggestionFor } from "../../../doctor/validate/suggest.ts";
+import { lineOf, suggestionFor } from "../../../doctor/validate/finding.ts";
 import { validateText } from "../../../doctor/validate/validate.ts";
 import { createIpamNode } from "../../../ipam-plugin/node.ts";
 import { ipamFindings } from "../../../ipam-plugin/status.ts";
@@ -32,7 +31,7 @@ import { messageOf, TortieError } from "../../../lib/errors/errors.ts";
 import type { Terminal } from "../terminal.ts";
 import { printAdded, printChecked, printDeleted, printGc, printStatus, reportPluginFailure } from "./print.ts";
 
-/** Options as yargs hands them over. */
+/** Has the options as yargs hands them over. */
 interface CniOptions {
   readonly conflist: string;
   readonly netns: string | undefined;
@@ -83,7 +82,7 @@ function pluginPathOf({ cniPath }: CniOptions): string {
   return cniPath ?? defaultPluginPath(process.env);
 }
 
-/** What the plugins write: shown as it comes when asked for, else only when something fails. */
+/** Keeps what the plugins write: shown as it comes when asked for, else only when something fails. */
 class PluginLogs {
   readonly #verbose: boolean;
   readonly #terminal: Terminal;
@@ -143,7 +142,7 @@ async function operate(verb: CniVerb, list: Conflist, runtime: Runtime, options:
 const IPAM_PLUGINS = ["tortie-ipam", "calico-ipam"];
 
 /**
- * What `cni status` says beside the plugins' own answers: STATUS must not fail for conditions that pass without a change of the
+ * Finds what `cni status` says beside the plugins' own answers: STATUS must not fail for conditions that pass without a change of the
  * configuration, but people want to know about them. A failure to look is a finding too.
  * @returns one text for each finding about one plugin of the list
  */
@@ -189,12 +188,12 @@ function remarkUndeclared(list: Conflist, attachment: Attachment, terminal: Term
   }
 }
 
-/** What `tortiectl validate` says of the list: the plugins ignore a key that they do not know. */
+/** Returns what `tortiectl validate` says of the list: the plugins ignore a key that they do not know. */
 async function remarkFindings(list: Conflist, terminal: Terminal): Promise<void> {
   for (const finding of await validateText(list.file, list.text, "")) terminal.err(`${terminal.colors.yellow("note:")} ${lineOf(finding)}`);
 }
 
-/** Before any plugin runs: it would speak to a runtime, and here that is the person who typed the name. */
+/** Requires the namespace before any plugin runs: it would speak to a runtime, and here that is the person who typed the name. */
 function requireNamespace(netns: string): void {
   if (sandboxExists(netns)) return;
   const [, name] = /^\/run\/netns\/([^/]+)$/.exec(netns) ?? [];
@@ -203,7 +202,7 @@ function requireNamespace(netns: string): void {
   });
 }
 
-/** A chain that lacks a plugin is not begun. @throws TortieError `delegate-not-found` with the name that was probably meant */
+/** Refuses to begin a chain that lacks a plugin. @throws TortieError `delegate-not-found` with the name that was probably meant */
 function requirePlugins(list: Conflist, pluginPath: string): void {
   for (const { type } of list.plugins) {
     const { directories, executable } = lookUpPlugin(type, pluginPath);

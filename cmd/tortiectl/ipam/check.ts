@@ -1,4 +1,4 @@
-/** `tortiectl ipam check`: names what is wrong, and mends it when told to. */
+/** Runs `tortiectl ipam check`: names what is wrong, and mends it when asked to. */
 import { type CheckOptions as Checking, check, type Repaired, repairAll } from "../../../doctor/check.ts";
 import { count, nextStep, type Problem, repairText } from "../../../doctor/problem.ts";
 import { systemClock } from "../../../ipam-plugin/node.ts";

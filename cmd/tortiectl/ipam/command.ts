@@ -1,7 +1,6 @@
-/** `tortiectl ipam`: the addresses of a datastore. What a verb does is loaded when it is called. */
+/** Describes `tortiectl ipam`, which is about the addresses of a datastore. Loads what a verb does when it is called. */
 import type { Argv, CommandModule } from "yargs";
-import { OUTPUT_OPTIONS, outputOf, shown } from "../output.ts";
-import type { CommandContext } from "../terminal.ts";
+import { type CommandContext, OUTPUT_OPTIONS, outputOf, shown } from "../terminal.ts";
 
 export function ipamCommand(context: CommandContext): CommandModule {
   return {

@@ -1,4 +1,4 @@
-/** `tortiectl ipam configure`: shows the configuration, or changes it by compare-and-swap and shows before and after. */
+/** Runs `tortiectl ipam configure`: shows the configuration, or changes it by compare-and-swap and shows before and after. */
 import { DEFAULT_CONFIGURATION } from "../../../ipam-plugin/allocator/operation.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../../lib/datastore/errors.ts";
@@ -8,7 +8,7 @@ import { stringifyJson } from "../../../lib/json/value.ts";
 import { columns, type Terminal } from "../terminal.ts";
 import { openStore, type StoreOptions } from "./store.ts";
 
-/** Only people change the configuration, so a few tries are enough. */
+/** Suffices, because only people change the configuration. */
 const TRIES = 5;
 
 interface ConfigureOptions extends StoreOptions {
@@ -75,7 +75,7 @@ async function change(datastore: Datastore, wanted: Partial<IpamConfiguration>, 
   }
 }
 
-/** What both API groups accept. */
+/** Is what both API groups accept. */
 const MOST_BLOCKS = 1_000_000;
 const LONGEST_COOLDOWN = 1200;
 

@@ -1,4 +1,4 @@
-/** `tortiectl ipam release`: gives addresses back at once, and says whose they were. */
+/** Runs `tortiectl ipam release`: gives addresses back at once, and says whose they were. */
 import { keyOf } from "../../../doctor/snapshot.ts";
 import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
 import type { HeldAddress } from "../../../ipam-plugin/allocator/types.ts";
@@ -18,7 +18,7 @@ interface ReleaseOptions extends StoreOptions {
   readonly lockFile: string | undefined;
 }
 
-/** What was given back, and what it was. */
+/** Tells what was given back, and what it was. */
 interface Released {
   readonly address: Address;
   readonly handle: string | undefined;
@@ -57,7 +57,7 @@ export async function releaseAddresses(options: ReleaseOptions, terminal: Termin
   return missing.length === 0 ? 0 : 1;
 }
 
-/** With its handle and sequence number, so that what is given back is what was looked at. */
+/** Releases with handle and sequence number, so that what is given back is what was looked at. */
 async function releaseAddress(allocator: Allocator, address: Address): Promise<Released | undefined> {
   const held = await allocator.attributesOf(address);
   if (held === undefined) return undefined;
@@ -76,7 +76,7 @@ async function releaseHandle(allocator: Allocator, handle: string): Promise<read
   });
 }
 
-/** Handles of containers in any network: `<network>.<container>`, or the container alone as early versions had it (I§2.5). */
+/** Finds handles of containers in any network: `<network>.<container>`, or the container alone as early versions had it (I§2.5). */
 async function handlesOf(datastore: Datastore, containers: readonly string[], missing: string[]): Promise<readonly string[]> {
   if (containers.length === 0) return [];
   const ids = (await datastore.handles.list()).map(({ value }) => value.id);

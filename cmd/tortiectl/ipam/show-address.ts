@@ -1,4 +1,5 @@
-/** `tortiectl ipam show --ip`: who has an address, and since when. */
+/** Runs `tortiectl ipam show --ip`: says who has an address, and since when. */
+
 import { ownerText } from "../../../doctor/affinities.ts";
 import { BlockIndex, keyOf, type PlacedBlock, placedBlocks, placedPools } from "../../../doctor/snapshot.ts";
 import { holderOf, isFree } from "../../../ipam-plugin/allocator/block.ts";
@@ -8,8 +9,7 @@ import { type Address, contains, formatAddress, parseAddress } from "../../../li
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import { stringifyJson } from "../../../lib/json/value.ts";
-import { printDocument } from "../output.ts";
-import { columns, type Terminal } from "../terminal.ts";
+import { columns, printDocument, type Terminal } from "../terminal.ts";
 import { endpointNames, noteUnreadable, openStore, type ShowOptions } from "./store.ts";
 
 /** Facts by name, in the order to print them; what is not known is left out. */
@@ -32,7 +32,7 @@ export async function showAddress(text: string, options: ShowOptions, terminal: 
   return 0;
 }
 
-/** "freeAgain" as people write it. */
+/** Writes "freeAgain" as people do. */
 function labelOf(key: string): string {
   return key.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 }

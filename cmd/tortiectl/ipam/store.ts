@@ -1,4 +1,4 @@
-/** Which datastore a command is about: a local file, a cluster, the one that a network configuration names, or the default. */
+/** Opens the datastore that a command is about: a local file, a cluster, the one that a network configuration names, or the default. */
 
 import { existsSync } from "node:fs";
 import { addressesOf, keyOf } from "../../../doctor/snapshot.ts";
@@ -13,10 +13,9 @@ import { isDatastoreFailure } from "../../../lib/datastore/errors.ts";
 import { openDatastore } from "../../../lib/datastore/open.ts";
 import { messageOf, TortieError } from "../../../lib/errors/errors.ts";
 import { lockFile } from "../../../lib/system/flock.ts";
-import type { Output } from "../output.ts";
-import type { Terminal } from "../terminal.ts";
+import type { Output, Terminal } from "../terminal.ts";
 
-/** What every command takes that is about a datastore. */
+/** Has what every command takes that is about a datastore. */
 export interface StoreOptions {
   readonly datastore: string | undefined;
   readonly conf: string | undefined;
@@ -60,10 +59,10 @@ export async function openStore(options: StoreOptions, mayBeMade = false, defaul
   return { datastore, isLocal, unreadable, lockFile: config.ipamLockFile, [Symbol.asyncDispose]: () => datastore[Symbol.asyncDispose]() };
 }
 
-/** The word for --datastore that means no file: the members, files and user are those of ETCD_ENDPOINTS and its like. */
+/** Stands for etcd and not for a file as the value of --datastore: the members, files and user are those of ETCD_ENDPOINTS and its like. */
 const ETCD = "etcdv3";
 
-/** --datastore and --kubeconfig win over everything that the environment says about datastores. */
+/** Lets --datastore and --kubeconfig win over everything that the environment says about datastores. */
 function environmentOf({ datastore, kubeconfig }: StoreOptions): Environment {
   if (datastore === ETCD) return { ...process.env, CALICO_DATASTORE_TYPE: ETCD };
   if (datastore !== undefined) return {};
@@ -72,7 +71,7 @@ function environmentOf({ datastore, kubeconfig }: StoreOptions): Environment {
   return { ...others, CALICO_DATASTORE_TYPE: "kubernetes", CALICO_KUBECONFIG: kubeconfig };
 }
 
-/** What the command line leads to must be there: later a message would be about a key or a call of the system. */
+/** Requires that what the command line leads to is there: later a message would be about a key or a call of the system. */
 function requireNamed({ datastore, kubeconfig }: StoreOptions, env: Environment): void {
   if (kubeconfig !== undefined && !existsSync(kubeconfig)) {
     throw new TortieError("kubeconfig-unreadable", `kubeconfig ${kubeconfig} does not exist`);
@@ -110,7 +109,7 @@ function takeLock(path: string, terminal: Terminal): Disposable | undefined {
 }
 
 /**
- * Names of the endpoints that use each of the addresses, by `keyOf`; unused addresses are left out. In a cluster this needs the right to
+ * Names the endpoints that use each of the addresses, by `keyOf`; unused addresses are left out. In a cluster this needs the right to
  * list pods, which the plugins' account lacks.
  *
  * @returns `undefined` when the account may not list endpoints

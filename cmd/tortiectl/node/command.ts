@@ -1,7 +1,6 @@
 import type { Argv, CommandModule } from "yargs";
 import { DEFAULT_SOCKET } from "../../../handover/run-directory.ts";
-import { OUTPUT_OPTIONS, outputOf, shown } from "../output.ts";
-import type { CommandContext } from "../terminal.ts";
+import { type CommandContext, OUTPUT_OPTIONS, outputOf, shown } from "../terminal.ts";
 import type { NodeOptions } from "./run.ts";
 
 export function nodeCommand(context: CommandContext): CommandModule {
@@ -99,7 +98,7 @@ function addLogLevel(argv: Argv, { terminal, finish }: CommandContext): void {
   });
 }
 
-/** yargs has judged the types. */
+/** Takes the options as they are: yargs has judged the types. */
 function optionsOf(given: Readonly<Record<string, unknown>>): NodeOptions {
   const socket = typeof given.socket === "string" && given.socket !== "" ? given.socket : process.env.TORTIE_SOCK || DEFAULT_SOCKET;
   return { socket, json: given.json === true };

@@ -1,11 +1,10 @@
-/** `tortiectl node …`: one function a subcommand, each one read over the typed client. */
+/** Runs `tortiectl node …`: one function a subcommand, each one read over the typed client. */
 
 import { AgentApiError, AgentClient } from "../../../agent/api/client.ts";
 import type { EndpointModel } from "../../../agent/api/endpoint-schema.ts";
 import { formatAddress, parseAddress } from "../../../lib/addresses/address.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
-import { type Output, printDocument } from "../output.ts";
-import { columns, printError, reportError, type Terminal } from "../terminal.ts";
+import { columns, type Output, printDocument, printError, reportError, type Terminal } from "../terminal.ts";
 
 export interface NodeOptions {
   readonly socket: string;
@@ -27,11 +26,11 @@ interface LevelOptions extends NodeOptions {
 }
 
 interface HealthOptions extends NodeOptions {
-  /** Whether the process is alive, not whether it can add pods. */
+  /** Asks whether the process is alive, not whether it can add pods. */
   readonly live: boolean;
 }
 
-/** How much of an endpoint's history is shown. */
+/** Limits how much of an endpoint's history is shown. */
 const HISTORY = 20;
 
 /** @returns exit status: 0, and 1 when the agent is not ready or cannot be asked */
@@ -56,7 +55,10 @@ export function status(options: ListOptions, terminal: Terminal): Promise<number
   });
 }
 
-/** For probes: one word, and the reasons against it. @returns exit status: 1 when the agent is not what is asked for, or does not answer */
+/**
+ * Says in one word for probes how the agent is, with the reasons against it. @returns exit status: 1 when the agent is not what is asked
+ * for, or does not answer
+ */
 export function health(options: HealthOptions, terminal: Terminal): Promise<number> {
   return asking(options, terminal, async (client) => {
     const { body } = await client.call("getHealthz", {});
@@ -141,7 +143,7 @@ export function metrics(options: NodeOptions, terminal: Terminal): Promise<numbe
   });
 }
 
-/** A name of the agent's own goes to it as it is; any other is looked for among the endpoints. */
+/** Passes a name of the agent's own on as it is, and looks for any other among the endpoints. */
 async function nameFor(text: string, client: AgentClient): Promise<string> {
   if (isNameOfApi(text)) return text;
   const { body } = await client.call("listEndpoints", {});
@@ -210,13 +212,13 @@ function json(value: unknown): string {
   return JSON.stringify(value, undefined, 2);
 }
 
-/** A number, or a name with its prefix (docs/reference/api.md): the agent's own names. */
+/** Knows the agent's own names: a number, or a name with its prefix (docs/reference/api.md). */
 export function isNameOfApi(text: string): boolean {
   return /^\d{1,5}$/.test(text) || /^(?:cilium-local|local|container-id|attachment|cni-attachment-id|pod-name|ipv4|ipv6):/.test(text);
 }
 
 /**
- * The endpoint whose address, pod (with or without its namespace), host interface or container id is `text`; else the one whose container
+ * Finds the endpoint whose address, pod (with or without its namespace), host interface or container id is `text`; else the one whose container
  * id alone begins so.
  * @throws TortieError `endpoint-unknown`, `endpoint-ambiguous` with the numbers of those that it could be
  */

@@ -3,8 +3,7 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { arch } from "node:os";
 import { join, resolve } from "node:path";
-import { archiveImage } from "../../../scripts/image/archive.ts";
-import { VERSION_OF_PACKAGE } from "../../../scripts/image/version.ts";
+import { archiveImage, VERSION_OF_PACKAGE } from "../../../scripts/image/archive.ts";
 import { BIN_DIR } from "../node.ts";
 
 const TORTIE_IMAGE = `docker.io/library/tortie:${VERSION_OF_PACKAGE}`;

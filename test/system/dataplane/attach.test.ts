@@ -1,4 +1,4 @@
-import { NO_NODE_STATE } from "../../../dataplane/node-state.ts";
+import { NO_NODE_STATE } from "../../../dataplane/dataplane.ts";
 import { apply, expressionOf, probe } from "../../support/dataplane-probe.ts";
 import { desiredFor, HOST_INTERFACE } from "../../support/desired-state.ts";
 import { fresh } from "../../support/fixtures.ts";

@@ -1,4 +1,4 @@
-import { NO_NODE_STATE } from "../../../dataplane/node-state.ts";
+import { NO_NODE_STATE } from "../../../dataplane/dataplane.ts";
 import { apply, applyNode, expressionOf, probe } from "../../support/dataplane-probe.ts";
 import { desiredFor, prefix } from "../../support/desired-state.ts";
 import { fresh } from "../../support/fixtures.ts";

@@ -1,5 +1,5 @@
 /** How a block's route follows when the block moves between nodes and ways, as the kernel tells it to `ip monitor`. */
-import type { NodeNetwork } from "../../../dataplane/node-state.ts";
+import type { NodeNetwork } from "../../../dataplane/dataplane.ts";
 import { monitored } from "../../support/link-monitor.ts";
 import { address, apply, FAMILIES, host, networkOf, prefix, routes, tunnelOf } from "../../support/node-network.ts";
 

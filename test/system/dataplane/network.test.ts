@@ -1,5 +1,5 @@
 /** What joins nodes, judged by `ip` and `bridge`: VXLAN devices with their peers, routes of the node's own, and what stays alone. */
-import type { NodeNetwork } from "../../../dataplane/node-state.ts";
+import type { NodeNetwork } from "../../../dataplane/dataplane.ts";
 import type { Family } from "../../../lib/addresses/address.ts";
 import { fresh } from "../../support/fixtures.ts";
 import type { Node } from "../../support/node.ts";

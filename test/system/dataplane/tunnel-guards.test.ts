@@ -1,5 +1,5 @@
 /** What a tunnel lets pass (S2), with real packets: a pod's plain UDP socket must not put packets behind the guard of sources. */
-import { NO_NODE_STATE, type NodeNetwork } from "../../../dataplane/node-state.ts";
+import { NO_NODE_STATE, type NodeNetwork } from "../../../dataplane/dataplane.ts";
 import { type Address, parseAddress } from "../../../lib/addresses/address.ts";
 import { apply, applyNode } from "../../support/dataplane-probe.ts";
 import { desiredFor } from "../../support/desired-state.ts";

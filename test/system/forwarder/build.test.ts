@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { decodeCall } from "../../../handover/decode-frame.ts";
-import { isForwarder } from "../../../installer/executables.ts";
+import { isForwarder } from "../../../installer/install.ts";
 import { answerOf, ForwarderFolder } from "../../support/forwarder.ts";
 
 const has = (command: string) => spawnSync("/bin/sh", ["-c", `command -v ${command}`]).status === 0;

@@ -1,7 +1,7 @@
 /** Which executables go into which directory of the host, and what is refused. */
 import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { copyExecutables, planExecutables } from "../../../installer/executables.ts";
+import { copyExecutables, planExecutables } from "../../../installer/install.ts";
 import { InstallDirectories } from "../../support/install-directories.ts";
 
 let host: InstallDirectories;

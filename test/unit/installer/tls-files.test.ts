@@ -1,7 +1,7 @@
 /** Etcd's certificate and key on the host: which are copied, with which permissions, and when they go again. */
 import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { installTlsFiles, removeOtherTlsFiles, tlsDirectory } from "../../../installer/tls-files.ts";
+import { installTlsFiles, removeOtherTlsFiles, tlsDirectory } from "../../../installer/template.ts";
 import { InstallDirectories } from "../../support/install-directories.ts";
 
 const ALL = ["etcd-ca", "etcd-cert", "etcd-key"];

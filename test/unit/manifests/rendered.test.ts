@@ -1,8 +1,7 @@
 /** What `kubectl apply` gets: manifests/tortie.yaml is what the kustomizations come to, and the overlays hold together. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { renderFolder } from "../../../scripts/manifests/kustomization.ts";
-import { applyOperations, mergeMaps, type YamlMap } from "../../../scripts/manifests/patch.ts";
+import { applyOperations, mergeMaps, renderFolder, type YamlMap } from "../../../scripts/manifests/kustomization.ts";
 import { RENDERED, renderOverlay } from "../../../scripts/render-manifests.ts";
 import { memberAt } from "../../support/kubernetes/json.ts";
 

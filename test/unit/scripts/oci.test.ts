@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { execaSync } from "execa";
+import { VERSION_OF_PACKAGE } from "../../../scripts/image/archive.ts";
 import { archiveIndex } from "../../../scripts/image/oci.ts";
-import { VERSION_OF_PACKAGE } from "../../../scripts/image/version.ts";
 import { memberAt } from "../../support/kubernetes/json.ts";
 
 let folder: string;

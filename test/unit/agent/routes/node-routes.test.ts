@@ -1,7 +1,7 @@
 import type { ProvenNode } from "../../../../agent/routes/model.ts";
 import { NodeRoutes, type NodeRoutesParts } from "../../../../agent/routes/node-routes.ts";
+import { NO_NODE_STATE, type NodeState } from "../../../../dataplane/dataplane.ts";
 import type { NetworkFacts } from "../../../../dataplane/linux/host-facts.ts";
-import { NO_NODE_STATE, type NodeState } from "../../../../dataplane/node-state.ts";
 import { address, routedBlock, routedNode, routeTexts } from "../../../support/routed-cluster.ts";
 
 const SEES_NOTHING: NetworkFacts = {

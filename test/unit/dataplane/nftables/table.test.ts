@@ -1,7 +1,7 @@
 /** What is made in the node's table and what goes, by its names alone. What its rules do is the system suite's. */
 
+import type { VxlanTunnel } from "../../../../dataplane/dataplane.ts";
 import { changeOf, isUnchanged, leavesNothing, type Names, type TableParts } from "../../../../dataplane/nftables/table.ts";
-import type { VxlanTunnel } from "../../../../dataplane/node-state.ts";
 import { type Address, type Prefix, parseAddress, parsePrefix } from "../../../../lib/addresses/address.ts";
 
 const address = (text: string): Address => parseAddress(text) ?? never(text);

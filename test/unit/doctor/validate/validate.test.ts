@@ -1,7 +1,6 @@
 /** `tortiectl validate`: what is found in texts, where, and that good ones are left alone. */
 import { readdirSync, readFileSync } from "node:fs";
-import { FINDING_CODES, type Finding, lineOf } from "../../../../doctor/validate/finding.ts";
-import { suggestionFor } from "../../../../doctor/validate/suggest.ts";
+import { FINDING_CODES, type Finding, lineOf, suggestionFor } from "../../../../doctor/validate/finding.ts";
 import { validateText } from "../../../../doctor/validate/validate.ts";
 
 /** Without asking executables. */

@@ -1,5 +1,4 @@
-import { chooseOffset, type Occupancy } from "../../../../ipam-plugin/host-scope/choose.ts";
-import { Bitmap } from "../../../../ipam-plugin/host-scope/range.ts";
+import { Bitmap, chooseOffset, type Occupancy } from "../../../../ipam-plugin/host-scope/range.ts";
 import { seededRandom } from "../../../support/scheduler.ts";
 
 function occupancy(changes: Partial<Occupancy> = {}): Occupancy {

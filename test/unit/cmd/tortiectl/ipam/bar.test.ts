@@ -1,5 +1,5 @@
 import picocolors from "picocolors";
-import { cells, legend, paint, type Shares, STANDINGS } from "../../../../../cmd/tortiectl/ipam/figures.ts";
+import { cells, legend, paint, type Shares, STANDINGS } from "../../../../../cmd/tortiectl/ipam/show.ts";
 
 const NONE: Shares = { used: 0n, borrowed: 0n, cooling: 0n, reserved: 0n, free: 0n };
 const PLAIN = picocolors.createColors(false);

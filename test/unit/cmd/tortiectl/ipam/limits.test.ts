@@ -1,4 +1,4 @@
-import { limitsOf } from "../../../../../cmd/tortiectl/ipam/figures.ts";
+import { limitsOf } from "../../../../../cmd/tortiectl/ipam/show.ts";
 import type { IPPool } from "../../../../../lib/datastore/resources.ts";
 import { samplePool } from "../../../../support/samples.ts";
 

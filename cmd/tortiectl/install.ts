@@ -1,11 +1,12 @@
-/** `tortiectl install` and `tortiectl uninstall`: preflight, then the installer; what was done, for people or as JSON. */
-import { listToBe, planInstallation } from "../../../installer/install.ts";
-import { type Finding, needsOfList, preflight } from "../../../installer/preflight.ts";
-import { CONTAINER_PATHS, readInstallSettings, TORTIE_NAMES } from "../../../installer/settings.ts";
-import { uninstall, uninstallConflist, untilNoPodIsLeft } from "../../../installer/uninstall.ts";
-import { runInstaller } from "../../../installer/watch.ts";
-import { SYSTEM_CLOCK } from "../../../lib/system/waiting.ts";
-import type { Terminal } from "../terminal.ts";
+/** Runs `tortiectl install` and `tortiectl uninstall`: the preflight, then the installer; says what was done, for people or as JSON. */
+
+import { listToBe, planInstallation } from "../../installer/install.ts";
+import { type Finding, needsOfList, preflight } from "../../installer/preflight.ts";
+import { CONTAINER_PATHS, readInstallSettings, TORTIE_NAMES } from "../../installer/settings.ts";
+import { uninstall, uninstallConflist, untilNoPodIsLeft } from "../../installer/uninstall.ts";
+import { runInstaller } from "../../installer/watch.ts";
+import { SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
+import type { Terminal } from "./terminal.ts";
 
 interface InstallOptions {
   readonly binDir: readonly string[];
@@ -47,7 +48,7 @@ export async function installHere(options: InstallOptions, terminal: Terminal): 
   return isLacking && !options.force ? 1 : 0;
 }
 
-/** Between two wakes of a process that only stays. */
+/** Passes between two wakes of a process that only stays. */
 const STAY_MS = 3_600_000;
 
 interface UninstallOptions {

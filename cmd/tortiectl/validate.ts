@@ -1,12 +1,12 @@
-/** `tortiectl validate`: reads the files and prints what doctor/validate finds. */
+/** Runs `tortiectl validate`: reads the files and prints what doctor/validate finds. */
 import { readFileSync } from "node:fs";
-import { count } from "../../../doctor/problem.ts";
-import { type Finding, lineOf } from "../../../doctor/validate/finding.ts";
-import { networkSchema } from "../../../doctor/validate/json-schema.ts";
-import { validateText } from "../../../doctor/validate/validate.ts";
-import { defaultPluginPath } from "../../../lib/cni/runtime/run-plugin.ts";
-import { messageOf } from "../../../lib/errors/errors.ts";
-import { STANDARD_INPUT, type Terminal } from "../terminal.ts";
+import { count } from "../../doctor/problem.ts";
+import { type Finding, lineOf } from "../../doctor/validate/finding.ts";
+import { networkSchema } from "../../doctor/validate/json-schema.ts";
+import { validateText } from "../../doctor/validate/validate.ts";
+import { defaultPluginPath } from "../../lib/cni/runtime/run-plugin.ts";
+import { messageOf } from "../../lib/errors/errors.ts";
+import { STANDARD_INPUT, type Terminal } from "./terminal.ts";
 
 interface ValidateOptions {
   readonly files: readonly string[];
