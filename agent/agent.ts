@@ -1,22 +1,23 @@
 /**
- * The agent: a list of its parts in the order of the contract (A§0.3). Each is given the context and the parts that it needs. Nothing after
+ * Starts the parts of the agent in the order of the contract (A§0.3). Each is given the context and the parts that it needs. Nothing after
  * the socket ends the process.
  */
 
 import { hasFelixChains } from "../dataplane/linux/host-facts.ts";
 import { DeleteQueueFiles } from "../handover/left-files.ts";
+import type { Health } from "../lib/resident/health.ts";
+import { untilAborted } from "../lib/system/waiting.ts";
 import { startApi } from "./api/start.ts";
 import { holdAttachment } from "./attachments/agent-away.ts";
 import { openNetworks, startAttachments } from "./attachments/start.ts";
 import { type RestoredEndpoints, startEndpoints } from "./endpoints/start.ts";
-import { warnOfPolicies } from "./observe/network-policy.ts";
+import { warnOfPolicies } from "./observe/health.ts";
 import { startRanges } from "./ranges/start.ts";
 import type { AgentRoutes } from "./routes/start.ts";
-import { type AgentContext, type AgentInput, openContext } from "./start/context.ts";
+import { type AgentCluster, type AgentContext, type AgentInput, openContext } from "./start/context.ts";
 import { removeOldStates } from "./start/run-state.ts";
-import { untilReady } from "./start/until-ready.ts";
+import { startComparison } from "./sweep/comparison.ts";
 import { startSweeps } from "./sweep/start.ts";
-import { startComparison } from "./sweep/start-comparison.ts";
 
 /** SIGTERM ends the process within 5 s; this much of it is for the answers of running calls. */
 const GRACE_MS = 3_000;
@@ -89,5 +90,29 @@ async function startOnRequest(context: AgentContext, endpoints: RestoredEndpoint
   if (options["manage-cni"]) {
     const { manageCni } = await import("./start/manage-cni.ts");
     health.health.add(manageCni(env, log, ending));
+  }
+}
+
+export interface ReadyParts {
+  readonly cluster: Pick<AgentCluster, "pods"> | undefined;
+  /** Ends when this node's ranges are known; at once where addresses come from blocks. */
+  readonly rangesKnown: () => Promise<void>;
+  readonly health: Pick<Health, "waitFor">;
+}
+
+/** Waits for what phase `ready` needs (A§0.3, steps 6 and 7); `/healthz` shows each wait as long as it lasts. @throws the signal's reason */
+export async function untilReady({ cluster, rangesKnown, health }: ReadyParts, signal: AbortSignal): Promise<void> {
+  await Promise.all([
+    waited(health, "the pods of this node, from the API server", cluster?.pods.untilSynced(signal)),
+    waited(health, "the address ranges of this node", untilAborted(rangesKnown(), signal)),
+  ]);
+}
+
+async function waited(health: ReadyParts["health"], what: string, work: Promise<void> | undefined): Promise<void> {
+  const over = health.waitFor(what);
+  try {
+    await work;
+  } finally {
+    over();
   }
 }

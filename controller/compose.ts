@@ -1,4 +1,4 @@
-/** The controller, put together: clients, the lease, health, and a term of duties whenever this controller leads. */
+/** Puts the controller together: clients, the lease, health, and a term of duties whenever this controller leads. */
 
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";

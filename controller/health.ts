@@ -1,5 +1,5 @@
 /**
- * The controller's health: its checks besides those that it shares with the agent (lib/resident/health.ts), and where it is served.
+ * Serves the controller's health: its checks besides those that it shares with the agent (lib/resident/health.ts), and its address.
  */
 import { count, enumerate } from "../doctor/problem.ts";
 import { messageOf } from "../lib/errors/errors.ts";
@@ -10,8 +10,7 @@ import { SYSTEM_CLOCK } from "../lib/system/waiting.ts";
 import type { Elector } from "./leader/elector.ts";
 import type { ControllerMetrics } from "./metrics.ts";
 import type { ControllerOptions } from "./options.ts";
-import type { Term } from "./term.ts";
-import type { QueueStatus } from "./work-queue.ts";
+import type { QueueStatus, Term } from "./term.ts";
 
 interface HealthInput {
   readonly health: Health;
@@ -23,8 +22,8 @@ interface HealthInput {
 }
 
 /**
- * Alive while the event loop turns; ready while the lease can be read, even by a controller that does not lead. A port that is taken is a
- * finding.
+ * Serves it: alive while the event loop turns; ready while the lease can be read, even by a controller that does not lead. A port that is
+ * taken is a finding.
  */
 export async function serveHealth({ health, options, elector, term, metrics, log }: HealthInput): Promise<AsyncDisposable> {
   const loop = new LoopCheck(SYSTEM_CLOCK);
@@ -96,8 +95,8 @@ export function queueCheck(status: () => QueueStatus | undefined): Check {
 }
 
 /**
- * Whether addresses are left to Calico's kube-controllers. That stops this program's main duty, so it is a warning unless the options ask
- * for it.
+ * Checks whether addresses are left to Calico's kube-controllers. That stops this program's main duty, so it is a warning unless the
+ * options ask for it.
  *
  * @param found why kube-controllers counted as present at the last look
  */

@@ -1,6 +1,6 @@
 /**
- * The controller's figures for Prometheus. Those of the addresses have the names and labels of Calico's kube-controllers, so that its
- * dashboards go on working; figures of the process begin with `tortie_controller_`. Only the leader counts addresses.
+ * Counts the controller's figures for Prometheus. Those of the addresses have the names and labels of Calico's kube-controllers, so that
+ * its dashboards go on working; figures of the process begin with `tortie_controller_`. Only the leader counts addresses.
  */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { placedPools } from "../doctor/snapshot.ts";
@@ -149,7 +149,7 @@ export class ControllerMetrics {
   }
 }
 
-/** A block counts for its owner, an address for the node that it is on. */
+/** Counts a block for its owner, and an address for the node that it is on. */
 function countsOf(block: Block): readonly Omit<Count, "pool">[] {
   const owner = block.affinity?.type === "host" ? block.affinity.name : NO_NODE;
   const byNode = new Map<string, { inUse: number; borrowed: number }>();

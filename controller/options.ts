@@ -1,4 +1,7 @@
-/** The options of `tortie-controller`: one table, from which flags, variables, the JSON Schema of the file and the page for users come. */
+/**
+ * Lists the options of `tortie-controller` in one table, from which flags, variables, the JSON Schema of the file and the page for users
+ * come.
+ */
 import { METRICS_ADDRESS_OPTION } from "../lib/resident/health-server.ts";
 import type { Configurable } from "../lib/resident/options.ts";
 import { ABSOLUTE, type OptionTable, type OptionValues } from "../lib/resident/options.ts";

@@ -1,24 +1,25 @@
 /**
- * One term of the leader: the watches begin, each duty looks at them in its own background task, and one queue does what is due. All of
- * it ends with the term's signal, and nothing of it is remembered by the next.
+ * Runs one term of the leader: the watches begin, each duty looks at them in its own background task, and one queue does what is due. All
+ * of it ends with the term's signal, and the next term remembers nothing of it.
  */
+
 import { Allocator } from "../ipam-plugin/allocator/allocator.ts";
 import { type ApiGroup, LEGACY_GROUP, servedGroup, V3_GROUP } from "../lib/datastore/calico/codec.ts";
 import { kubernetesDatastore } from "../lib/datastore/kubernetes/kubernetes-datastore.ts";
+import { messageOf } from "../lib/errors/errors.ts";
 import type { ApiConnection } from "../lib/kubernetes/client/connection.ts";
+import { TokenBucket } from "../lib/kubernetes/client/limits.ts";
 import { Informers } from "../lib/kubernetes/watch/informers.ts";
 import { SECOND_MS } from "../lib/resident/options.ts";
 import { type TaskRun, type TaskStatus, Tasks } from "../lib/resident/tasks.ts";
-import type { Clock } from "../lib/system/waiting.ts";
+import { type BackOff, type Clock, pauseAfter } from "../lib/system/waiting.ts";
 import { Addresses } from "./duties/addresses.ts";
-import { type Duty, type DutyContext, newObserved, type Observed } from "./duties/duty.ts";
-import { KubeControllers, LiveCluster } from "./duties/live-cluster.ts";
+import { type Duty, type DutyContext, KubeControllers, LiveCluster, newObserved, type Observed } from "./duties/duty.ts";
 import { ClusterInformationMark, FirstPools } from "./duties/new-cluster.ts";
 import { ANNOTATIONS, ENDPOINT_OBJECTS, LEFTOVERS, removalOf } from "./duties/orphans.ts";
 import { Pools } from "./duties/pools.ts";
 import type { ControllerOptions } from "./options.ts";
 import { ClusterView, ENDPOINT_PATH } from "./view/cluster-view.ts";
-import { type QueueStatus, WorkQueue } from "./work-queue.ts";
 
 export interface TermOptions extends Pick<DutyContext, "client" | "clock" | "allocatorClock" | "log" | "onReleased"> {
   readonly options: ControllerOptions;
@@ -31,7 +32,7 @@ export interface TermOptions extends Pick<DutyContext, "client" | "clock" | "all
   readonly onRun: (run: TaskRun) => void;
 }
 
-/** What the options make of the leader's work; each duty may look and work by itself. */
+/** Makes the leader's duties from the options; each duty may look and work by itself. */
 export class Duties {
   readonly addresses: Addresses;
   readonly firstPools: FirstPools;
@@ -41,7 +42,7 @@ export class Duties {
     this.addresses = new Addresses(context);
     this.firstPools = new FirstPools(context, settings);
     this.all = [
-      // First: in a new cluster everything else waits for what they make.
+      // Comes first: in a new cluster everything else waits for what they make.
       ...(settings["cluster-information"] ? [new ClusterInformationMark(context)] : []),
       this.firstPools,
       this.addresses,
@@ -141,17 +142,17 @@ export class Term {
     return this.#queue.status;
   }
 
-  /** Why addresses were left to Calico's kube-controllers at the last look; `undefined` when they were not. */
+  /** Says why addresses were left to Calico's kube-controllers at the last look; `undefined` when they were not. */
   get kubeControllers(): string | undefined {
     return this.#kubeControllers.found;
   }
 
-  /** Pods whose annotations were not read to their end at the last look. */
+  /** Lists pods whose annotations were not read to their end at the last look. */
   get unreadPods(): readonly string[] {
     return this.#duties.addresses.unread;
   }
 
-  /** Why pools that the options ask for were not made at the last look. */
+  /** Says why pools that the options ask for were not made at the last look. */
   get poolRefusals(): readonly string[] {
     return this.#duties.firstPools.refusals;
   }
@@ -168,5 +169,102 @@ export class Term {
 
   #forgetUnfollowed(): void {
     for (const seen of Object.values(this.#observed)) seen.forgetBefore(this.view.followedSince);
+  }
+}
+
+const BACK_OFF: BackOff = { base: 5, longest: 30_000 };
+const RATE_PER_SECOND = 10;
+const BURST = 100;
+
+export interface QueueStatus {
+  /** The key that is being worked on. */
+  readonly working: string | undefined;
+  readonly length: number;
+  /** Keys whose last try failed, with what it said. */
+  readonly failing: readonly { readonly key: string; readonly failures: number; readonly message: string }[];
+}
+
+interface Failure {
+  readonly count: number;
+  readonly message: string;
+}
+
+/**
+ * Works on keys, each at most once at a time: one that comes again during its work is worked on again afterwards. A failure puts the key
+ * back, later each time; all keys share one rate (figures of kube-controllers, I§5.4).
+ */
+export class WorkQueue {
+  readonly #clock: Clock;
+  readonly #bucket: TokenBucket;
+  /** When each key is due. */
+  readonly #due = new Map<string, number>();
+  readonly #failures = new Map<string, Failure>();
+  #working: string | undefined;
+  #woken = Promise.withResolvers<void>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#bucket = new TokenBucket(RATE_PER_SECOND, BURST, clock.now());
+  }
+
+  /** Adds a key. One that waits after a failure goes on waiting. */
+  add(key: string): void {
+    if (this.#due.has(key)) return;
+    this.#due.set(key, this.#clock.now());
+    this.#woken.resolve();
+  }
+
+  get status(): QueueStatus {
+    const failing = [...this.#failures].map(([key, { count, message }]) => ({ key, failures: count, message }));
+    return { working: this.#working, length: this.#due.size, failing };
+  }
+
+  /** Works on one key after the other until the signal is aborted. Never rejects. @param onFailure called after each failure */
+  async run(
+    work: (key: string, signal: AbortSignal) => Promise<void>,
+    signal: AbortSignal,
+    onFailure: (key: string, message: string) => void,
+  ): Promise<void> {
+    while (!signal.aborted) {
+      const [key, due] = this.#next() ?? [undefined, Number.POSITIVE_INFINITY];
+      const wait = due - this.#clock.now();
+      if (key === undefined || wait > 0) {
+        await this.#sleep(wait, signal);
+        continue;
+      }
+      const turn = this.#bucket.take(this.#clock.now());
+      if (turn > 0) await this.#clock.sleep(turn, signal);
+      if (signal.aborted) return;
+      this.#due.delete(key);
+      this.#working = key;
+      try {
+        await work(key, signal);
+        this.#failures.delete(key);
+      } catch (error) {
+        if (signal.aborted) return;
+        const count = (this.#failures.get(key)?.count ?? 0) + 1;
+        const message = messageOf(error);
+        this.#failures.set(key, { count, message });
+        this.#due.set(key, this.#clock.now() + pauseAfter(count, BACK_OFF, this.#clock));
+        onFailure(key, message);
+      } finally {
+        this.#working = undefined;
+      }
+    }
+  }
+
+  #next(): readonly [string, number] | undefined {
+    let first: readonly [string, number] | undefined;
+    for (const entry of this.#due) if (first === undefined || entry[1] < first[1]) first = entry;
+    return first;
+  }
+
+  /** Sleeps until a key comes, the time is over, or the signal is aborted. */
+  async #sleep(milliseconds: number, signal: AbortSignal): Promise<void> {
+    this.#woken = Promise.withResolvers();
+    const awake = new AbortController();
+    const ended = AbortSignal.any([awake.signal, signal]);
+    void this.#woken.promise.then(() => awake.abort());
+    await this.#clock.sleep(Number.isFinite(milliseconds) ? milliseconds : 60_000, ended);
   }
 }

@@ -18,25 +18,25 @@ import type { EndpointRecord, RecordedAddress } from "./record.ts";
  * the ADD fails and is undone.
  */
 export interface AddJournal {
-  /** Addresses will be taken. */
+  /** Notes that addresses will be taken. */
   addresses(workload: { readonly podUid: string | undefined; readonly runtimePodUid: string | undefined }): Promise<void>;
-  /** The addresses are the attachment's, and the kernel will be changed. */
+  /** Notes that the addresses are the attachment's, and that the kernel will be changed. */
   link(lease: { readonly addresses: readonly Prefix[]; readonly isUngranted: boolean }, desired: DesiredState): Promise<void>;
-  /** The links are up, and the record that others read will be written. */
+  /** Notes that the links are up, and that the record that others read will be written. */
   endpoint(link: Pick<AppliedLink, "podMac" | "kind" | "hostIndex">): Promise<void>;
-  /** The point of no return: from here on the attachment stays, whatever becomes of the caller. */
+  /** Passes the point of no return: from here on the attachment stays, whatever becomes of the caller. */
   commit(result: CniResult): Promise<void>;
 }
 
 export interface JournalOptions {
   readonly records: {
-    /** Durable when it returns. @returns the record with its new time */
+    /** Writes the record, durable when it returns. @returns the record with its new time */
     write(record: EndpointRecord): Promise<EndpointRecord>;
-    /** In memory alone. @returns the record with its new time */
+    /** Keeps the record in memory alone. @returns the record with its new time */
     keep(record: EndpointRecord): EndpointRecord;
-    /** Identity and the first build (A§11.4 step 7). @param signal ends the wait */
+    /** Waits for identity and the first build (A§11.4 step 7). @param signal ends the wait */
     build(record: EndpointRecord, signal: AbortSignal): Promise<EndpointRecord>;
-    /** Phase `ready`: what follows it, such as the object in the cluster, begins behind the caller. */
+    /** Writes phase `ready`. What follows it, such as the object in the cluster, begins behind the caller. */
     commit(record: EndpointRecord): Promise<EndpointRecord>;
   };
   /** The record of the ADD that begins. */
@@ -62,7 +62,7 @@ export class RecordingJournal implements AddJournal {
     this.#isBegun = options.isBegun;
   }
 
-  /** As it was last noted. */
+  /** Returns the record as it was last noted. */
   get record(): EndpointRecord {
     return this.#record;
   }
@@ -116,7 +116,7 @@ export class RecordingJournal implements AddJournal {
   }
 }
 
-/** What proves that the addresses of this configuration are an attachment's. */
+/** Says what proves that the addresses of this configuration are an attachment's. */
 export function grantOf({ ipam }: Pick<NetworkConfig, "ipam">): RecordedAddress["grant"] {
   switch (ipam.type) {
     case "tortie-ipam":

@@ -1,6 +1,6 @@
 /**
- * A call as records and the delete queue keep it: JSON, of which an undo, a GC and a repeated DEL make theirs. Over the socket it goes as
- * call-frame.ts has it.
+ * Encodes and decodes a call as records and the delete queue keep it: JSON, from which an undo, a GC and a repeated DEL make their own
+ * call. call-frame.ts has the form for the socket.
  */
 import type { CniRequest, Environment } from "../lib/cni/protocol.ts";
 import { readCall } from "../lib/cni/request.ts";
@@ -12,7 +12,7 @@ import type { CallCommand, CallerNamespace, CniCall } from "./call.ts";
 const PROTOCOL = 1;
 
 /**
- * @param text JSON @param command what is to be done by it
+ * @param text JSON @param command what it asks for
  * @throws TortieError `call-invalid`, `protocol-unsupported`
  */
 export function parseCall(text: string, command: CallCommand): CniCall {
@@ -49,19 +49,19 @@ export function decodeCall(body: Fields, command: CallCommand): CniCall {
   });
 }
 
-/** As a record keeps it, for the DEL of its attachment. */
+/** Encodes the call as a record keeps it, for the DEL of its attachment. */
 export function callText(call: CniCall): string {
   return JSON.stringify(callFields(call));
 }
 
-/** The members of `callText`: of the caller's environment only what decides something, and no descriptor, which ends with its process. */
+/** Lists the members of `callText`: only variables that decide something, and no descriptor, which ends with its process. */
 export function callFields({ env, text, netns: { fd: _, ...netns }, ownIpam }: CniCall) {
   const { CNI_CONTAINERID: containerId = "", CNI_IFNAME: ifname = "", CNI_ARGS: args = "", CNI_PATH: path = "" } = env;
   const deciding = Object.fromEntries(decidingVariables(env));
   return { protocol: PROTOCOL, containerId, ifname, args, path, netns, stdin: text, ownIpam, env: deciding };
 }
 
-/** Of everything that decides the result of an ADD but the sandbox, whose identity is compared by itself. */
+/** Digests everything that decides the result of an ADD but the sandbox, whose identity is compared by itself. */
 export function digestOf({ env, text }: CniCall): string {
   const { CNI_CONTAINERID: containerId = "", CNI_IFNAME: ifname = "", CNI_ARGS: args = "", CNI_PATH: path = "" } = env;
   return sha256(JSON.stringify([containerId, ifname, args, path, text, decidingVariables(env)]));
@@ -71,7 +71,7 @@ export function sha256(text: string): string {
   return new Bun.CryptoHasher("sha256").update(text).digest("hex");
 }
 
-/** The request that the executable would read of its environment and standard input. @throws TortieError as `readCall` */
+/** Reads the request as the executable would from its environment and standard input. @throws TortieError as `readCall` */
 export function requestOf({ env, stdin, ownIpam }: CniCall): CniRequest {
   return { ...readCall(env, () => stdin), ownIpam };
 }
@@ -79,7 +79,7 @@ export function requestOf({ env, stdin, ownIpam }: CniCall): CniRequest {
 /** Variables of the caller that decide about a datastore, its group, its proxy or its credentials. */
 const DECIDING = /^(CALICO_|DATASTORE_|ETCD_|K8S_|KUBE|FELIX_INTERFACEPREFIX$|HOME$|SSL_CERT_FILE$|(HTTPS?|NO|ALL)_PROXY$)/i;
 
-/** In the order of their names: the same for two callers whose other variables differ, such as that of a trace. */
+/** Lists deciding variables in the order of their names: the same for two callers whose other variables differ, such as that of a trace. */
 export function decidingVariables(env: Environment): readonly (readonly [string, string | undefined])[] {
   return Object.entries(env)
     .filter(([name]) => DECIDING.test(name))
@@ -96,7 +96,7 @@ function decodeNamespace(netns: Fields): CallerNamespace {
   };
 }
 
-/** An inode may be beyond 2^53, so text is as good as a number. */
+/** Reads text or a number, since an inode may be beyond 2^53. */
 function numberText(object: Fields, name: string): string | undefined {
   const value = object[name];
   if (value === undefined || value === null) return undefined;

@@ -1,9 +1,10 @@
 /**
- * What a caller and the agent say to each other on the call socket (A§11.3), as the caller needs it: it writes calls and reads answers. The
- * layout is fixed and its numbers are little-endian, so that a program without a JSON parser can speak it. `decode-frame.ts` is the other end.
+ * Writes calls and reads answers on the call socket (A§11.3), for the caller. The layout is fixed and its numbers are little-endian, so
+ * that a program without a JSON parser can speak it. `decode-frame.ts` is the other end.
  *
  * A call: magic, version (2), 2 empty bytes, flags (4), lengths of plugin version, variables and standard input (4 each), deadline in
- * milliseconds (4), descriptor (4, signed), device (8), inode (8); then the three texts. Each variable is `NAME=value` with a zero behind it.
+ * milliseconds (4), descriptor (4, signed), device (8), inode (8); then the three texts. Each variable is `NAME=value` with a zero behind
+ * it.
  *
  * An answer: magic, version (2), status (2), length (4), endpoint (4), warnings (4); then the output.
  */
@@ -92,7 +93,7 @@ export function encodeCall({ flags, plugin, deadlineMs, sandbox, env, stdin }: C
 export function decodeAnswer(received: Buffer): AnswerFrame | "foreign" | undefined {
   if (received.length >= 4 && received.readUInt32LE(0) !== MAGIC) return "foreign";
   if (received.length < 8) return undefined;
-  // What another version says beside its status is not known.
+  // Nobody knows what another version says beside its status.
   if (received.readUInt16LE(4) !== FRAME_VERSION) return { status: DO_IT_YOURSELF, body: new Uint8Array() };
   if (received.length < ANSWER_HEADER_BYTES) return undefined;
   const end = ANSWER_HEADER_BYTES + received.readUInt32LE(8);

@@ -1,6 +1,6 @@
 /**
- * A call of a runtime on its way to the agent (A§11.3): the plugin, and again the agent, read it as far as it must be to be handed over. They
- * judge no more than that: whoever serves the call judges all of it, with the words of the plugin.
+ * Reads a runtime's call as far as it must be to be handed over to the agent (A§11.3): first in the plugin, then again in the agent.
+ * Neither judges more than that: whoever serves the call judges all of it, with the words of the plugin.
  *
  * Every start of the plugin loads this file, so that the decoder of the whole configuration stays out. A configuration that the decoder
  * would refuse is left to the plugin, which says what is wrong with it.

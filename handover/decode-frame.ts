@@ -1,4 +1,4 @@
-/** The agent's end of the call socket (A§11.3): it reads calls, whose bytes may be anything, and writes answers. */
+/** Reads calls, whose bytes may be anything, and writes answers on the agent's end of the call socket (A§11.3). */
 import { TortieError } from "../lib/errors/errors.ts";
 import { MAX_BODY_BYTES } from "./call.ts";
 import {
@@ -24,7 +24,7 @@ const ZERO = 0;
 const MOST_NUMBER = 0xffff_ffff;
 
 /**
- * How many bytes the call has, by what has come of it so far.
+ * Says how many bytes the call has, by what has come of it so far.
  *
  * @returns `undefined` while that is not known
  * @throws TortieError `call-invalid`, `protocol-unsupported`, `request-too-large`
@@ -76,7 +76,7 @@ export function encodeAnswer({ status, body, endpoint = 0, warnings = 0 }: SentA
   return Buffer.concat([header, output]);
 }
 
-/** Of plugin version, variables and standard input. */
+/** Reads the lengths of plugin version, variables and standard input. */
 function lengthsOf(header: Buffer): readonly [number, number, number] {
   return [header.readUInt32LE(12), header.readUInt32LE(16), header.readUInt32LE(20)];
 }

@@ -1,6 +1,6 @@
 /**
- * What plugins and an agent that is away leave for each other in files: records of what plugins attached, DELs that wait for the agent, and
- * the agent's own records, as far as a plugin can read them.
+ * Reads and writes the files that plugins and an agent that is away leave for each other: records of what plugins attached, DELs that wait
+ * for the agent, and the agent's own records, as far as a plugin can read them.
  */
 import {
   closeSync,
@@ -31,7 +31,7 @@ import type { RunDirectory } from "./run-directory.ts";
 const NAME = /^[0-9a-f]{64}\.json$/;
 const BAD = "bad";
 
-/** A directory with one file an attachment, `<fileKey>.json`. Files are replaced whole: no reader sees half of one. */
+/** Keeps a directory with one file an attachment, `<fileKey>.json`. Files are replaced whole: no reader sees half of one. */
 class AttachmentFiles {
   readonly directory: string;
 
@@ -47,7 +47,7 @@ class AttachmentFiles {
   /** @throws an error of node:fs */
   protected replace(key: string, text: string, { flush }: { readonly flush: boolean }): void {
     const path = this.pathOf(key);
-    // Of this process: two plugins may work on two attachments at once, and one that was killed leaves its file.
+    // The name is this process's own: two plugins may work on two attachments at once, and one that was killed leaves its file.
     const temporary = `${path}.${process.pid}.tmp`;
     this.makeDirectory();
     try {
@@ -104,7 +104,7 @@ export interface FoundRecords {
   readonly unreadable: readonly { readonly path: string; readonly reason: string }[];
 }
 
-/** `direct/`: records of what plugins attached, which the agent takes over and leaves alone until then (A§11.6). */
+/** Keeps `direct/`: records of what plugins attached, which the agent takes over and leaves alone until then (A§11.6). */
 export class DirectRecords extends AttachmentFiles {
   /** Replaces the attachment's record as a whole. @throws an error of node:fs */
   write(record: EndpointRecord): void {
@@ -197,7 +197,7 @@ export interface QueuedDelete {
   readonly isServed: boolean;
 }
 
-/** `deletequeue/`: DELs that wait, each the call as a record keeps it (A§11.5). A repeated DEL changes nothing. */
+/** Keeps `deletequeue/`: DELs that wait, each the call as a record keeps it (A§11.5). A repeated DEL changes nothing. */
 export class DeleteQueueFiles extends AttachmentFiles {
   readonly #limit: number;
 
@@ -220,7 +220,7 @@ export class DeleteQueueFiles extends AttachmentFiles {
     return true;
   }
 
-  /** What waits, oldest first. Moves files that do not belong to the queue to `bad/`. @returns also the names of those */
+  /** Lists what waits, oldest first. Moves files that do not belong to the queue to `bad/`. @returns also the names of those */
   list(): { readonly entries: readonly QueueEntry[]; readonly foreign: readonly string[] } {
     const entries: QueueEntry[] = [];
     const foreign: string[] = [];
@@ -268,7 +268,7 @@ export class DeleteQueueFiles extends AttachmentFiles {
     return unlessMissing(() => statSync(this.pathOf(key)));
   }
 
-  /** The lock orders writers and the agent's removals. A process that does not get it in time goes on without it: files are replaced whole. */
+  /** Takes the lock, which orders writers and the agent's removals. Goes on without it after a time: files are replaced whole. */
   async #inTime(tryLock: (path: string) => Disposable | undefined): Promise<Disposable | undefined> {
     const end = performance.now() + LOCK_LIMIT_MS;
     for (;;) {

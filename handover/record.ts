@@ -1,6 +1,6 @@
 /**
- * What the agent knows of one attachment and must still know after it was killed: `<state>/<id>/endpoint.json` (A§5.7). A plugin that works
- * while the agent is away leaves the same for it, without an id (A§11.6).
+ * Describes what the agent knows of one attachment and must still know after it was killed: `<state>/<id>/endpoint.json` (A§5.7). A plugin
+ * that works while the agent is away leaves the same for it, without an id (A§11.6).
  *
  * The record is the journal of ADD and DEL (A§11.4): its phase is written before the effect that it names, so that a restart finds
  * whatever a killed agent may have left. Its members stand in one table, which is the type as well as the reader of the stored text.
@@ -147,8 +147,8 @@ export function decodeRecord(stored: string): EndpointRecord {
 }
 
 /**
- * The record as it counts after a restart: an ADD that was repeated over a committed attachment and cut off has changed nothing of it that
- * a build does not mend, and its container may be running.
+ * Decodes the record as it counts after a restart: an ADD that was repeated over a committed attachment and cut off has changed nothing of
+ * it that a build does not mend, and its container may be running.
  * @throws Error as `decodeRecord`
  */
 export function decodeSettled(stored: string): EndpointRecord {
@@ -161,7 +161,7 @@ export function isCommitted({ phase }: Pick<EndpointRecord, "phase">): boolean {
   return phase === "ready";
 }
 
-/** Whether an ADD was under way: what it did is taken back, not kept. */
+/** Says whether an ADD was under way: what it did is taken back, not kept. */
 export function isUnfinishedAdd({ phase }: Pick<EndpointRecord, "phase">): boolean {
   return phase === "creating" || phase.startsWith("adding:");
 }
@@ -171,7 +171,8 @@ export function isDeleting({ phase }: Pick<EndpointRecord, "phase">): boolean {
 }
 
 /**
- * A static pod is the kubelet's own: its mirror at the API server may go, or be replaced with another UID, while the containers run on.
+ * Recognises a static pod, which is the kubelet's own: its mirror at the API server may go, or be replaced with another UID, while the
+ * containers run on.
  */
 export function isOfStaticPod({ podUID, runtimePodUID }: Pick<EndpointRecord, "podUID" | "runtimePodUID">): boolean {
   return podUID !== undefined && runtimePodUID !== undefined && runtimePodUID !== podUID;

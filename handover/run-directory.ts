@@ -1,6 +1,6 @@
 /**
- * The files below the agent's run directory that the plugin and the agent share (A§0.2, A§11.5, A§11.6), and what `agent.json` says of the
- * agent. The plugin knows the directory by its socket: the key `agent_socket`, the variable TORTIE_SOCK, or the default.
+ * Names the files below the agent's run directory that the plugin and the agent share (A§0.2, A§11.5, A§11.6), and reads what `agent.json`
+ * says of the agent. The plugin knows the directory by its socket: the key `agent_socket`, the variable TORTIE_SOCK, or the default.
  */
 import { baseName, directoryOf, readText, statusOf } from "../lib/system/files.ts";
 
@@ -96,8 +96,8 @@ export function readBootId(): string {
 }
 
 /**
- * Whether the addresses of a call are the agent's own to give and to release (A§4): by the configuration, or by the agent's mode where that
- * says nothing.
+ * Says whether the addresses of a call are the agent's own to give and to release (A§4): by the configuration, or by the agent's mode where
+ * that says nothing.
  * @param ipamType `ipam.type`; empty when absent
  */
 export function isHostScope(ipamType: string, agent: Pick<FoundAgent, "ipam">): boolean {

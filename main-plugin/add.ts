@@ -1,5 +1,5 @@
 /**
- * CNI ADD: gives one attachment its addresses, link, routes and record, or leaves nothing behind (design §2, invariant 5).
+ * Serves CNI ADD: gives one attachment its addresses, link, routes and record, or leaves nothing behind (design §2, invariant 5).
  * The record is written last. A failure before that, or an abort by the caller (`call.signal`), undoes
  * everything in reverse order.
  */
@@ -36,7 +36,7 @@ export async function add(call: AddCall, node: Node): Promise<CniResult> {
     return keepAttachment(call, workload, lease, desired, node);
 
   await journal.link(lease, desired);
-  // The node first: its guard must be there before the container can send.
+  // Does the node first: its guard must be there before the container can send.
   if (call.forwardsOnNode) await node.dataplane.applyNode(await node.state(call, lease.addresses));
   log.step("node");
   const link = undo.use(await node.dataplane.apply(sandbox, desired, await externalAttachment(call, workload, plan, lease, node)));
@@ -56,7 +56,7 @@ export async function add(call: AddCall, node: Node): Promise<CniResult> {
   return result;
 }
 
-/** The container has what it asked for already (C§2.6 step 2): the kernel is not touched, a further network's profile joins the record. */
+/** Keeps what a container has already (C§2.6 step 2): the kernel is not touched, and a further network's profile joins the record. */
 async function keepAttachment(call: AddCall, workload: Workload, lease: Lease, desired: DesiredState, node: Node): Promise<CniResult> {
   const { record } = workload;
   await ensureProfile(call, node);
@@ -66,7 +66,7 @@ async function keepAttachment(call: AddCall, workload: Workload, lease: Lease, d
   return result;
 }
 
-/** What another program must be told that is the dataplane of this call (C§4.6); `undefined` where this one does the work. */
+/** Makes what another program must know that is the dataplane of this call (C§4.6); `undefined` where this one does the work. */
 async function externalAttachment(
   call: AddCall,
   workload: Workload,
@@ -98,7 +98,10 @@ async function externalAttachment(
   };
 }
 
-/** C§5.1: the two ends of the link, the addresses without gateway, IPAM's routes and DNS as they came. A§3.6: form `endpoint`. */
+/**
+ * Makes the result: the two ends of the link, addresses without gateway, IPAM's routes and DNS as they came (C§5.1; form `endpoint`:
+ * A§3.6).
+ */
 function resultOf(call: AddCall, { addresses, routes, dns }: Lease, mac: string | undefined, desired: DesiredState): CniResult {
   const { request, hostInterface, mtu } = call;
   const podEnd: CniInterface = {

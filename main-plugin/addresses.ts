@@ -1,6 +1,6 @@
 /**
- * Where the addresses of an attachment come from: its record, its pod's annotations, or the IPAM plugin (C§2.5, C§2.6 step 2). They can be
- * given back until the caller decides to keep them.
+ * Takes the addresses of an attachment from its record, its pod's annotations, or the IPAM plugin (C§2.5, C§2.6 step 2). They can be given
+ * back until the caller decides to keep them.
  */
 import { type Address, formatAddress, formatPrefix, hostPrefix, type Prefix } from "../lib/addresses/address.ts";
 import type { CniDns, CniRoute } from "../lib/cni/protocol.ts";
@@ -53,7 +53,7 @@ export async function takeAddresses(call: AddCall, workload: Workload, node: Nod
 }
 
 /**
- * A plain container that was added before keeps the addresses of its record (C§2.6 step 2), as tests of Calico demand; every ADD of a
+ * Lets a plain container that was added before keep the addresses of its record (C§2.6 step 2), as tests of Calico demand; every ADD of a
  * Kubernetes pod takes new ones (C§2.3).
  */
 function addressesToKeep({ identity }: AddCall, workload: Workload): readonly string[] | undefined {
@@ -74,11 +74,11 @@ async function takeAny(ipam: IpamSource, call: AddCall, workload: Workload, node
 }
 
 /**
- * The annotation `ipAddrs`: one ADD of the IPAM plugin for each address, all of them or none (C§2.5).
+ * Takes what the annotation `ipAddrs` requests: one ADD of the IPAM plugin for each address, all of them or none (C§2.5).
  *
  * An address that the pod's record has already is not taken from another workload: this container keeps its own, and from the pod's older
  * sandbox it is released by that sandbox's handle once the link that carried it is gone. Calico releases by address alone, whichever
- * workload has it by then (C§12.2).
+ * workload has it then (C§12.2).
  */
 async function takeRequested(
   requested: readonly Address[],
@@ -112,15 +112,15 @@ async function takeRequested(
   return leaseOf(addresses, { hostRoutes, taken: undo.move() });
 }
 
-/** The first ADD of the plugin for this attachment: an earlier ADD that died may have left something behind. */
+/** Runs the plugin's first ADD for this attachment: an earlier ADD that died may have left something behind. */
 function take(address: Address | undefined, ipam: IpamSource, call: AddCall, workload: Workload, node: Node) {
   return isRepeated(workload, call.identity.containerId) ? ipam.add(address) : takeAfterInterruption(address, ipam, call, node);
 }
 
 /**
- * ADD of the IPAM plugin for an attachment that has no record. An ADD that was killed half-way is undone by the next ADD of its attachment,
- * as by its DEL or by GC (design, invariant 5). Only a container that turns out to hold addresses is looked into, so
- * that the others pay no request for it.
+ * Runs the IPAM plugin's ADD for an attachment that has no record. An ADD that was killed half-way is undone by the next ADD of its
+ * attachment, as by its DEL or by GC (design, invariant 5). Only a container that turns out to hold addresses is looked into, so that the
+ * others pay no request for it.
  */
 async function takeAfterInterruption(address: Address | undefined, ipam: IpamSource, call: AddCall, node: Node): Promise<Grant> {
   const first = await ipam.addFirst(address);
@@ -129,15 +129,15 @@ async function takeAfterInterruption(address: Address | undefined, ipam: IpamSou
   return ipam.add(address);
 }
 
-/** A pod's record may have been read from memory: what a container uses must not be taken for what an interrupted ADD left. */
+/** Reads the record again, which may have come from memory: what a container uses must not be taken for what an interrupted ADD left. */
 async function isRecordedByNow({ identity, request }: AddCall, node: Node): Promise<boolean> {
   const pod = await (await node.core())?.pod({ namespace: identity.namespace, name: identity.pod });
   return pod !== undefined && isRepeated({ recorded: recordOfPod(pod) }, request.containerId);
 }
 
 /**
- * Addresses that the container of an attachment without record holds are what an interrupted ADD took, unless another interface of the
- * container has a record: then they may be that one's, and its DEL frees them.
+ * Releases what an interrupted ADD took: addresses that the container of an attachment without record holds, unless another interface of
+ * the container has a record. Then they may be that one's, and its DEL frees them.
  *
  * The link of the interrupted ADD goes first: it may carry the addresses (design, invariant 3).
  */

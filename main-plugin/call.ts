@@ -1,5 +1,5 @@
 /**
- * What one call asks for, resolved once and before any request: whose network, under which names, where its datastore is, which addresses
+ * Resolves what one call asks for, once and before any request: whose network, under which names, where its datastore is, which addresses
  * and which MAC were requested. Pure, but for the files of the node's name and of the MTU, and the look for the IPAM plugin.
  *
  * There are three depths, because a DEL must not fail over what only an ADD needs (design, invariant 4), and GC and STATUS name no
@@ -28,7 +28,7 @@ import { checkIdentity, identifyWorkload, type WorkloadIdentity } from "../lib/w
 import { endpointHostInterfaceName, hostInterfaceName, hostInterfaceNameIfAny } from "../lib/workload/names.ts";
 import { type CniArgs, parseCniArgs, type Requested, requestedOf, withIgnoreUnknown } from "../lib/workload/requested.ts";
 import type { HeldAddresses } from "./addresses.ts";
-import { type IpamSection, readIpamSection } from "./delegates/host-local.ts";
+import { type IpamSection, readIpamSection } from "./delegates.ts";
 import { findIpam, type IpamPlugin } from "./ipam-source.ts";
 
 /** A call that is about one network of one node: STATUS and GC. */
@@ -70,7 +70,7 @@ export interface AttachmentCall extends NetworkCall {
   readonly owner: AttachmentName;
 }
 
-/** A call that is about an attachment that is to be, or should be, there: ADD and CHECK. */
+/** A call about an attachment that shall be, or should be, there: ADD and CHECK. */
 export interface AddCall extends AttachmentCall {
   /** As configured: 0 when it is not configured, negative values as they are (recording mtu--1). */
   readonly mtu: number;
@@ -111,7 +111,7 @@ export function resolveNetworkCall(
 }
 
 /**
- * Once a call: one that is resolved already stays as it is.
+ * Resolves the attachment, once a call: one that is resolved already stays as it is.
  * @throws TortieError `arguments-invalid`, `identity-invalid`
  */
 export function resolveAttachmentCall(call: NetworkCall | AttachmentCall): AttachmentCall {
@@ -135,7 +135,7 @@ export function resolveAttachmentCall(call: NetworkCall | AttachmentCall): Attac
 }
 
 /**
- * With all that ADD checks before it sends a request or changes anything.
+ * Resolves an ADD, with all that it checks before it sends a request or changes anything.
  *
  * @throws TortieError as `resolveAttachmentCall`, `assertAddPossible` and `findIpam`, and `mac-invalid`, `addresses-requested-invalid`,
  * `interface-prefix-invalid`, `netns-missing`, `netns-invalid`, `netns-own`, `netconf-type`, `pod-cidr-missing`
@@ -163,7 +163,7 @@ export function resolveAddCall(networkCall: NetworkCall | AttachmentCall): AddCa
 }
 
 /**
- * What must hold for any ADD of this configuration; STATUS asks for it too.
+ * Checks what must hold for any ADD of this configuration; STATUS asks for it too.
  * @returns the MTU
  * @throws TortieError `netconf-value`, `nodename-file-missing`, `mtu-file-invalid`
  */
@@ -174,7 +174,7 @@ export function assertAddPossible({ config, datastore }: Pick<NetworkCall, "conf
   return mtu;
 }
 
-/** The Kubernetes datastore keeps endpoints as annotations of pods (recording env-no-args). */
+/** Refuses a container without a pod: the Kubernetes datastore keeps endpoints as annotations of pods (recording env-no-args). */
 function podMissing({ containerId }: WorkloadIdentity): TortieError {
   return new TortieError(
     "arguments-invalid",
@@ -185,7 +185,7 @@ function podMissing({ containerId }: WorkloadIdentity): TortieError {
 type SandboxCall = Pick<AttachmentCall, "request" | "sandbox">;
 
 /**
- * The sandbox of a call, to be closed by the caller.
+ * Opens the sandbox of a call, which the caller must close.
  * @throws TortieError `netns-missing`, `netns-invalid`, `netns-own`
  */
 export function openSandbox({ request, sandbox: proven }: SandboxCall): Sandbox {
@@ -194,7 +194,7 @@ export function openSandbox({ request, sandbox: proven }: SandboxCall): Sandbox 
 }
 
 /**
- * For DEL, which also ends what is no longer in any sandbox.
+ * Opens the sandbox for a DEL, which also ends what is no longer in any sandbox.
  * @returns `undefined` when the sandbox is gone
  * @throws TortieError `netns-invalid`, `netns-own`
  */

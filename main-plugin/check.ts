@@ -1,5 +1,5 @@
 /**
- * CNI CHECK: compare the kernel, the addresses and the endpoint's record with what ADD left, and name every difference.
+ * Serves CNI CHECK: compares the kernel, the addresses and the endpoint's record with what ADD left, and names every difference.
  *
  * CRI-O asks after every ADD and ends a sandbox whose CHECK fails, so what cannot be compared counts as right: a record in a cluster
  * that does not answer now. The kernel shows what a container needs (invariant 12).
@@ -65,14 +65,14 @@ async function ifAnswered<T>(what: string, { log }: AddCall, ask: () => Promise<
 }
 
 /**
- * What the result of the whole chain says about the pod end. Its MTU is left out: the plugin `tuning` changes that of the link and not
- * that of the result.
+ * Reads what the result of the whole chain says about the pod end. Its MTU is left out: the plugin `tuning` changes that of the link and
+ * not that of the result.
  */
 function podEndOf(previous: CniResult, { interfaceName }: CniRequest): RecordedLink {
   return { mac: previous.interfaces.find(({ name, sandbox }) => name === interfaceName && sandbox !== undefined)?.mac };
 }
 
-/** `prevResult`, which runtimes must send; without it, what the record says. */
+/** Reads `prevResult`, which runtimes must send, or else what the record says. */
 function previousResult({ request, config }: AddCall, known: RecordedAddresses | undefined): CniResult {
   if (config.prevResult !== undefined) return parseResult(config.prevResult, request.cniVersion, "prevResult");
   if (known?.containerID === request.containerId) {

@@ -1,5 +1,5 @@
 /**
- * CNI DEL: take an attachment apart (C§6.2, design invariants 3, 4 and 7).
+ * Serves CNI DEL: takes an attachment apart (C§6.2, design invariants 3, 4 and 7).
  *
  * The link goes first, then the record, then the address: an address that is free while its pod's annotations still name it has two
  * owners to every reader of them. Every step that is safe is tried whatever failed before, and the first error is reported at the
@@ -53,7 +53,7 @@ export async function unplug(call: AttachmentCall, { dataplane }: Pick<Node, "da
   const { podInterface, hostInterface, owner, log } = call;
   const removeLink = async (sandbox: Sandbox | undefined) => {
     const { keptFor } = await dataplane.remove({ sandbox, podInterface, hostInterface, owner });
-    if (keptFor !== undefined) log.info(`${hostInterface} is another container's by now and stays`, { alias: keptFor });
+    if (keptFor !== undefined) log.info(`${hostInterface} is now another container's and stays`, { alias: keptFor });
   };
   try {
     using sandbox = openSandboxToRemove(call);
@@ -64,7 +64,7 @@ export async function unplug(call: AttachmentCall, { dataplane }: Pick<Node, "da
   }
 }
 
-/** Work that goes on after an error: each step is tried, each failure logged, the first one reported at the end (design, invariant 4). */
+/** Goes on after an error: tries each step, logs each failure, and reports the first one at the end (design, invariant 4). */
 export class Teardown {
   readonly #log: Logger;
   #first: { readonly error: unknown } | undefined;

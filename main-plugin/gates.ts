@@ -1,5 +1,5 @@
 /**
- * What an ADD waits for: a cluster whose datastore may be changed, the URLs of `readiness_gates`, and, when everything is done,
+ * Waits for what an ADD needs: a cluster whose datastore may be changed, the URLs of `readiness_gates`, and, when everything is done,
  * Felix's word that the policy of the endpoint is in place (C§2.1, C§2.2, C§2.8).
  */
 
@@ -49,7 +49,7 @@ export async function readyForPods(
   };
 }
 
-/** Only for pods whose policy Felix programs. The ADD succeeds even if Felix is late. */
+/** Waits for the policy, for pods whose policy Felix programs. The ADD succeeds even if Felix is late. */
 export async function policyReady({ config, log, signal }: NetworkCall, endpoint: WorkloadEndpoint): Promise<void> {
   if (config.policySetupTimeoutSeconds <= 0 || endpoint.orchestrator !== "k8s") return;
   const timeoutMs = config.policySetupTimeoutSeconds * 1_000;
@@ -58,8 +58,8 @@ export async function policyReady({ config, log, signal }: NetworkCall, endpoint
 }
 
 /**
- * An upgrade or a migration of the cluster says no (C§2.1 steps 8 and 9). A node without a cluster is ready unless a migration of its
- * store says otherwise.
+ * Refuses during an upgrade or a migration of the cluster (C§2.1 steps 8 and 9). A node without a cluster is ready unless a migration of
+ * its store says otherwise.
  * @throws TortieError `cluster-not-ready`, `datastore-object-missing`; DatastoreError
  */
 export async function assertClusterReady(call: Pick<NetworkCall, "traits">, node: Pick<Node, "datastore">): Promise<void> {
@@ -77,7 +77,7 @@ export async function assertClusterReady(call: Pick<NetworkCall, "traits">, node
   throw new TortieError("cluster-not-ready", `Calico is currently not ready to process requests${reason}`);
 }
 
-/** An upgrade or a migration may pause the datastore. */
+/** Says whether there is a cluster, whose upgrade or migration may pause the datastore. */
 function hasCluster({ traits }: Pick<NetworkCall, "traits">): boolean {
   return traits.poolsFrom === "cluster";
 }
@@ -102,7 +102,7 @@ export interface GateServices {
 }
 
 /**
- * One gate after the other, each with 30 s of its own.
+ * Waits for one gate after the other, each with 30 s of its own.
  *
  * @param urls absolute; `checkReadinessGates` has judged them
  * @param env says which proxy there is, if any
@@ -114,7 +114,7 @@ export async function awaitReadinessGates(urls: readonly string[], env: Environm
 }
 
 /**
- * One probe of each gate, for STATUS, which only wants to know.
+ * Probes each gate once, for STATUS, which only wants to know.
  * @throws TortieError `readiness-gate-closed` for the first that is not ready
  */
 export async function assertReadinessGates(urls: readonly string[], env: Environment): Promise<void> {
@@ -162,7 +162,7 @@ async function probe(url: string, limitMs: number, env: Environment, fetch: Gate
   }
 }
 
-/** Each step of the way is reached as the API server would be: this machine itself, and what NO_PROXY names, without a proxy. */
+/** Chooses the proxy as for the API server: this machine itself, and what NO_PROXY names, are reached without one. */
 function proxyOf({ protocol, hostname, port }: URL, env: Environment): string | undefined {
   const isTls = protocol === "https:";
   const host = hostname.startsWith("[") ? hostname.slice(1, -1) : hostname;
@@ -179,7 +179,7 @@ function closed(message: string): TortieError {
   return new TortieError("readiness-gate-closed", message);
 }
 
-/** Neither a password nor a token is shown. */
+/** Removes a password or a token from what is shown. */
 function withoutCredentials(url: string): string {
   const shown = URL.parse(url);
   if (shown === null) return "with an invalid URL";
@@ -201,7 +201,7 @@ export interface PolicyWait {
 }
 
 /**
- * Ends as soon as the file is there.
+ * Waits until the file is there.
  * @returns a warning when it is not there in time; the ADD succeeds all the same
  */
 export async function awaitPolicy({
@@ -232,8 +232,9 @@ export async function awaitPolicy({
 }
 
 /**
- * `<orchestrator> <namespace>%2F<workload> <endpoint>`, each of the three escaped as one segment of a URL's path: "k8s default%2Fweb eth0".
- * @returns `undefined` for a name that no endpoint has
+ * Names the file `<orchestrator> <namespace>%2F<workload> <endpoint>`, each of the three escaped as one segment of a URL's path:
+ * "k8s default%2Fweb eth0".
+ * @returns `undefined` for a name that cannot be an endpoint's
  */
 export function endpointStatusFile({ name, namespace }: PolicyWait["endpoint"]): string | undefined {
   const parts = parseWorkloadEndpointName(name);
@@ -241,7 +242,7 @@ export function endpointStatusFile({ name, namespace }: PolicyWait["endpoint"]):
   return [parts.orchestrator, `${namespace}/${parts.workload}`, parts.endpoint].map(escapePathSegment).join(" ");
 }
 
-/** As Go's url.PathEscape: letters, digits and `-_.~$&+:=@` stay (net/url, shouldEscape). */
+/** Escapes as Go's url.PathEscape does: letters, digits and `-_.~$&+:=@` stay (net/url, shouldEscape). */
 function escapePathSegment(text: string): string {
   return encodeURIComponent(text)
     .replace(/[!'()*]/g, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`)

@@ -1,6 +1,6 @@
 /**
- * CNI GC: remove what belongs to attachments of this network and node that the runtime no longer knows (CNI 1.1.0): links first, then
- * addresses, then records. Goes on after errors; the address of a link that could not be removed is kept (design, invariant 3).
+ * Serves CNI GC: removes what belongs to attachments of this network and node that the runtime no longer knows (CNI 1.1.0): links first,
+ * then addresses, then records. Goes on after errors; the address of a link that could not be removed is kept (design, invariant 3).
  *
  * Records kept as annotations of pods are cleared by the IPAM plugin: only the addresses say which pods they were given to, and a
  * plugin may not list pods (C§8.2).
@@ -14,7 +14,7 @@ import { SYSTEM_CLOCK } from "../lib/system/waiting.ts";
 import type { WorkloadEndpoint } from "../lib/workload/endpoint.ts";
 import type { NetworkCall } from "./call.ts";
 import { Teardown } from "./del.ts";
-import { encode } from "./delegates/host-local.ts";
+import { encode } from "./delegates.ts";
 import { assertClusterReady } from "./gates.ts";
 import { connectIpam, findIpam } from "./ipam-source.ts";
 import type { Node } from "./node.ts";
@@ -52,8 +52,8 @@ export async function gc(call: NetworkCall, node: Node): Promise<void> {
 }
 
 /**
- * A link without owner is what an ADD that was killed left, or what one that runs has in its first milliseconds, in whichever process: it
- * is removed when it is still there, and still without owner, at a second look.
+ * Removes links without owner that are still there, and still without owner, at a second look. Such a link is what a killed ADD left, or
+ * what a running one has in its first milliseconds, in whichever process.
  */
 async function removeUnfinished(seen: readonly AttachedLink[], { signal }: NetworkCall, node: Node, teardown: Teardown): Promise<void> {
   if (seen.length === 0) return;
@@ -91,7 +91,7 @@ async function collectEndpoints(kept: readonly ValidAttachment[], call: NetworkC
         endpoints.delete({ namespace: value.namespace, name: value.name }, revision),
       );
     } catch (error) {
-      // Another process removed it, or a new sandbox took it over: either way it is no orphan any more.
+      // Another process removed it, or a new sandbox took it over: either way it is not an orphan any more.
       if (!isDatastoreFailure(error, "not-found", "conflict")) throw error;
     }
   }

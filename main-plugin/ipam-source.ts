@@ -1,7 +1,8 @@
 /**
- * The IPAM plugin that a configuration names (C§2.5), which may be any executable of CNI_PATH. When it is the very file that is running,
- * the call is served in this process: same input, same outcome, same errors, without a second process start and a second datastore. In
- * the agent the very file that handed it the call, which says so (A§11.3): the agent's own is another copy of it, in an image.
+ * Finds and calls the IPAM plugin that a configuration names (C§2.5), which may be any executable of CNI_PATH. When it is the very file
+ * that is running, the call is served in this process: same input, same outcome, same errors, without a second process start and a second
+ * datastore. In the agent the very file that handed it the call, which says so (A§11.3): the agent's own is another copy of it, in an
+ * image.
  */
 import type { IpamCall } from "../ipam-plugin/call.ts";
 import { HandleExistsError, ipamAdd, ipamRun, printedRoutes } from "../ipam-plugin/ipam-plugin.ts";
@@ -17,8 +18,17 @@ import type { JsonObject } from "../lib/json/value.ts";
 import { baseName } from "../lib/system/files.ts";
 import { configWithPodPools, withPodPools } from "../lib/workload/annotations/requests.ts";
 import type { AddCall, NetworkCall } from "./call.ts";
-import { AZURE_IPAM, azureNetconfForAdd, azureNetconfsForDel, forgetAzure, rememberAzure } from "./delegates/azure.ts";
-import { encode, hostLocalSection, ipamStdinForDel, withPodCidrs } from "./delegates/host-local.ts";
+import {
+  AZURE_IPAM,
+  azureNetconfForAdd,
+  azureNetconfsForDel,
+  encode,
+  forgetAzure,
+  hostLocalSection,
+  ipamStdinForDel,
+  rememberAzure,
+  withPodCidrs,
+} from "./delegates.ts";
 import type { Node } from "./node.ts";
 import type { Workload } from "./workload.ts";
 
@@ -63,9 +73,9 @@ export const HOLDS_ADDRESSES = "holds-addresses";
 export interface IpamSource {
   /** @param address the only one that will do; absent: the plugin chooses */
   add(address?: Address): Promise<Grant>;
-  /** As `add`, for a container that should hold nothing yet. `holds-addresses`: it does, and this call took nothing. */
+  /** Adds as `add` does, for a container that should hold nothing yet. `holds-addresses`: it does, and this call took nothing. */
   addFirst(address?: Address): Promise<Grant | typeof HOLDS_ADDRESSES>;
-  /** DEL, CHECK, STATUS or GC: nothing to return but an error. */
+  /** Runs DEL, CHECK, STATUS or GC, which return nothing but an error. */
   run(command: OtherCommand): Promise<void>;
 }
 
@@ -76,7 +86,7 @@ type OtherCommand = Exclude<CniCommand, "ADD" | "VERSION">;
 
 /** @throws TortieError `delegate-not-found` when CNI_PATH holds no such plugin, `netconf-value` */
 export function findIpam(request: Pick<CniRequest, "path" | "ownIpam">, { ipam }: Pick<NetworkConfig, "ipam">): IpamPlugin {
-  // Served by the process that serves the main plugin, whichever that is: no program has this name.
+  // The process that serves the main plugin serves this one too, since no program has its name.
   if (ipam.type === HOST_SCOPE) return { executable: HOST_SCOPE, isInProcess: true, isOurs: true };
   // An agent need not see the file: it does what the caller would have done.
   if (request.ownIpam === true && ipam.inProcess && OUR_NAMES.has(ipam.type)) {
@@ -90,7 +100,10 @@ export function findIpam(request: Pick<CniRequest, "path" | "ownIpam">, { ipam }
   return { executable, isInProcess: isSelf && ipam.inProcess, isOurs: OUR_NAMES.has(ipam.type) };
 }
 
-/** An empty route list of our own IPAM plugin marks the target of a live migration (C§2.3 S9), whose routes Felix brings. */
+/**
+ * Says whether the host gets routes. An empty route list of our own IPAM plugin marks the target of a live migration (C§2.3 S9), whose
+ * routes Felix brings.
+ */
 export function wantsHostRoutes(
   { forwardsOnNode, ipam }: { readonly forwardsOnNode: boolean; readonly ipam: Pick<IpamPlugin, "isOurs"> },
   routes: readonly CniRoute[],
@@ -98,7 +111,7 @@ export function wantsHostRoutes(
   return forwardsOnNode || !ipam.isOurs || routes.length > 0;
 }
 
-/** One address of a result, as the single host that an interface gets. @throws TortieError `result-invalid` */
+/** Reads one address of a result, as the single host that an interface gets. @throws TortieError `result-invalid` */
 export function narrowAddress(text: string): Prefix {
   const prefix = parsePrefix(text);
   if (prefix === undefined) {
@@ -107,7 +120,7 @@ export function narrowAddress(text: string): Prefix {
   return hostPrefix(prefix.address);
 }
 
-/** Whether the call will execute another program for its addresses; one that cannot be found is not executed. */
+/** Says whether the call will execute another program for its addresses; one that cannot be found is not executed. */
 export function executesIpam(request: Pick<CniRequest, "path" | "ownIpam">, config: Pick<NetworkConfig, "ipam">): boolean {
   try {
     return !findIpam(request, config).isInProcess;
@@ -117,7 +130,7 @@ export function executesIpam(request: Pick<CniRequest, "path" | "ownIpam">, conf
 }
 
 /**
- * The plugin's input for an ADD: the runtime's own, with what the node and the pod's annotations put into it (C§2.3 S3 and S6).
+ * Makes the plugin's input for an ADD: the runtime's own, with what the node and the pod's annotations put into it (C§2.3 S3 and S6).
  * @throws TortieError `pod-cidr-missing`, `datastore-object-missing`; DatastoreError
  */
 export async function ipamInputForAdd(call: AddCall, workload: Pick<Workload, "requests">, node: Node): Promise<IpamInput> {
@@ -145,7 +158,7 @@ async function ipamOfNode({ config, nodeName }: AddCall, ipam: JsonObject, node:
   return withPodCidrs(ipam, name, found.podCIDRs);
 }
 
-/** The plugin's input for every other verb. */
+/** Makes the plugin's input for every other verb. */
 export function ipamInput({ request, config }: NetworkCall): IpamInput {
   return { request: { ...request, stdin: ipamStdinForDel(request) }, config };
 }
@@ -158,7 +171,7 @@ export function connectIpam(plugin: IpamPlugin, input: IpamInput, call: IpamCall
   return plugin.isInProcess ? inProcess(input, call, node) : delegated(plugin, input, call, isRepeated);
 }
 
-/** A plugin that is a program of its own. */
+/** Calls a plugin that is a program of its own. */
 function delegated({ executable, isOurs }: IpamPlugin, input: IpamInput, call: NetworkCall, isRepeated: boolean): IpamSource {
   const { request } = input;
   const isAzure = input.config.ipam.type === AZURE_IPAM;
@@ -185,7 +198,7 @@ function delegated({ executable, isOurs }: IpamPlugin, input: IpamInput, call: N
   };
   const add = async (address?: Address): Promise<Grant> => {
     await using undo = new AsyncDisposableStack();
-    // Before the call, as the specification advises: a plugin that fails or dies half-way may have kept an address.
+    // Registers the undo before the call, as the specification advises: a plugin that fails or dies half-way may have kept an address.
     if (!isRepeated) undo.defer(() => giveBack(address));
     const delegateInput = { ...delegateCall(address), signal: call.signal };
     if (isAzure) delegateInput.stdin = encode(azureNetconfForAdd(request));
@@ -204,7 +217,7 @@ function delegated({ executable, isOurs }: IpamPlugin, input: IpamInput, call: N
   };
 }
 
-/** Our own plugin, served by this process. */
+/** Serves our own plugin in this process. */
 function inProcess(input: IpamInput, call: IpamCaller, node: Node): IpamSource {
   const ipamCall: IpamCall = { ...call, ...input };
   const add = async (address: Address | undefined, mustBeNew: boolean): Promise<Grant> => {
@@ -233,7 +246,7 @@ function inProcess(input: IpamInput, call: IpamCaller, node: Node): IpamSource {
   };
 }
 
-/** The node's own ranges (A§4). Their code is loaded only where it is used. */
+/** Uses the node's own ranges (A§4). Their code is loaded only where it is used. */
 function hostScopeSource(input: IpamInput, call: IpamCaller, node: Node): IpamSource {
   const ipamCall = { ...call, ...input };
   const verbs = () => import("../ipam-plugin/host-scope/verbs.ts");
@@ -253,8 +266,7 @@ function hostScopeSource(input: IpamInput, call: IpamCaller, node: Node): IpamSo
 }
 
 /**
- * An address is asked for by an `IP=` at the end, which beats one that is there, because the last one counts (recording
- * ipaddrs-and-ip-arg).
+ * Asks for an address by an `IP=` at the end, which beats one that is there, because the last one counts (recording ipaddrs-and-ip-arg).
  */
 function requestFor({ request }: IpamInput, address: Address | undefined): CniRequest {
   return address === undefined ? request : { ...request, args: `${request.args};IP=${formatAddress(address)}` };

@@ -1,6 +1,6 @@
 /**
- * What this node can do for a call: its datastore, its kernel, its IPAM. An executable builds one and throws it away with its process;
- * a process that serves many calls keeps it. Nothing in here belongs to one call.
+ * Gives a call what this node can do for it: its datastore, its kernel, its IPAM. An executable builds one and throws it away with its
+ * process; a process that serves many calls keeps it. Nothing in here belongs to one call.
  */
 
 import { resolve } from "node:path";
@@ -25,17 +25,17 @@ import type { NetworkCall } from "./call.ts";
 
 export interface Node extends AsyncDisposable {
   readonly dataplane: Dataplane;
-  /** The datastore of the configuration, opened at first use. */
+  /** Opens the datastore of the configuration at first use. */
   datastore(): Promise<Datastore>;
-  /** Pods, namespaces and nodes, over the connection of the datastore; `undefined` where that is no Kubernetes API server. */
+  /** Reads pods, namespaces and nodes over the datastore's connection; `undefined` where that does not lead to a Kubernetes API server. */
   core(): Promise<KubernetesCore | undefined>;
-  /** The part of the node that the IPAM plugin needs when it is served in this process. */
+  /** Makes the part of the node that the IPAM plugin needs when it is served in this process. */
   ipam(): Promise<IpamNode>;
-  /** The node's own ranges, for `ipam.type` tortie-host-scope; the agent that finds out about them need not be there. */
+  /** Opens the node's own ranges, for `ipam.type` tortie-host-scope; the agent that finds out about them need not be there. */
   hostScope(): Promise<HostScope>;
-  /** Router addresses of this node, the gateways of links of form `endpoint` (A§3.5). @throws TortieError `node-cidr-missing` */
+  /** Lists router addresses of this node, the gateways of links of form `endpoint` (A§3.5). @throws TortieError `node-cidr-missing` */
   routers(): Promise<readonly Address[]>;
-  /** What this node must hold for an attachment with these addresses, where there is no Felix. */
+  /** Says what this node must hold for an attachment with these addresses, where there is no Felix. */
   state(call: Pick<NetworkCall, "env">, addresses: readonly Prefix[]): Promise<NodeState>;
 }
 
@@ -107,7 +107,7 @@ export function createNode(config: NetworkConfig, env: Environment, log: Pick<Lo
 const DIGITS = 12;
 
 /**
- * The node forwards the families of the addresses, masquerades as the pools' `natOutgoing` says, and keeps containers away from its
+ * Makes the node forward the families of the addresses, masquerade as the pools' `natOutgoing` says, and keep containers away from its
  * loopback.
  * @param store `storeName` of the pools' datastore
  * @throws TortieError `nat-failed`, `interface-prefix-invalid`
@@ -130,8 +130,8 @@ export function nodeStateOf(
 }
 
 /**
- * The name of a datastore in the node's table: the same for each process that uses the same one, agent or plugin, and for each of
- * two that use different ones another. A node is in one cluster, whatever the address of its API server is written like.
+ * Names a datastore in the node's table: the same for each process that uses the same one, agent or plugin, and a different one for each of
+ * two that use different ones. A node is in one cluster, whatever the address of its API server is written like.
  * @throws TortieError `netconf-value`
  */
 export function storeName(config: NetworkConfig, env: Environment): string {

@@ -1,6 +1,6 @@
 /**
- * One long-lived `Node` for each datastore that configurations name (A§11.1): lists of one node may name several. Nothing of it belongs
- * to a call; what decides which datastore is opened, and how, is the key.
+ * Keeps one long-lived `Node` for each datastore that configurations name (A§11.1): lists of one node may name several. Nothing of it
+ * belongs to a call; what decides which datastore is opened, and how, is the key.
  */
 
 import { decidingVariables } from "../handover/call-body.ts";
@@ -31,7 +31,7 @@ interface KeptNode {
   source: string | undefined;
 }
 
-/** Calls of a node that was replaced have ended by then. */
+/** Calls of a node that was replaced have ended after this. */
 const OLD_NODE_STAYS_MS = 180_000;
 
 export class Nodes implements AsyncDisposable {
@@ -42,7 +42,7 @@ export class Nodes implements AsyncDisposable {
     this.#options = options;
   }
 
-  /** The node for calls with this configuration and this environment of their caller. Opens nothing yet. */
+  /** Returns the node for calls with this configuration and this environment of their caller. Opens nothing yet. */
   of(config: NetworkConfig, env: Environment): Node {
     const key = keyOf(config, env);
     const source = sourceOf(config, env);
@@ -59,7 +59,7 @@ export class Nodes implements AsyncDisposable {
     return node;
   }
 
-  /** The networks that calls have named since this process began, and the node of each. */
+  /** Lists the networks that calls have named since this process began, and the node of each. */
   served(): readonly (Served & { readonly node: Node })[] {
     return [...this.#nodes.values()].flatMap(({ node, networks }) => [...networks.values()].map((served) => ({ ...served, node })));
   }
@@ -77,8 +77,8 @@ function closeLater(node: Node): void {
 }
 
 /**
- * The file behind a datastore, by its identity and time: an installer replaces a kubeconfig when its token is renewed, and an operator
- * may put a backup in the place of a local store. `undefined` while there is no such file.
+ * Identifies the file behind a datastore, by its identity and time: an installer replaces a kubeconfig when its token is renewed, and an
+ * operator may put a backup in the place of a local store. `undefined` while there is no such file.
  */
 function sourceOf(config: NetworkConfig, env: Environment): string | undefined {
   const isLocal = chooseDatastore(config, env) === "local";
@@ -92,7 +92,7 @@ function sourceOf(config: NetworkConfig, env: Environment): string | undefined {
   }
 }
 
-/** Everything that `openDatastore` reads of either. */
+/** Joins everything that `openDatastore` reads of either. */
 function keyOf(config: NetworkConfig, env: Environment): string {
   const { datastoreType, datastorePath, etcd, kubernetes, policy, calicoApiGroup, qps, burst } = config;
   return JSON.stringify([{ datastoreType, datastorePath, etcd, kubernetes, policy, calicoApiGroup, qps, burst }, decidingVariables(env)]);

@@ -1,5 +1,5 @@
 /**
- * Everything the kernel must hold for a link of form `endpoint` (A§3.3 to A§3.7): the container's gateway is the router address of this
+ * Plans what the kernel must hold for a link of form `endpoint` (A§3.3 to A§3.7): the container's gateway is the router address of this
  * node. Each host end has that address, so that the kernel itself answers ARP and neighbour solicitations for it.
  */
 import type { DesiredState, Route, Sysctl } from "../dataplane/desired-state.ts";
@@ -11,7 +11,7 @@ import type { AddCall } from "./call.ts";
 import type { Node } from "./node.ts";
 import type { AttachmentPlan } from "./plan.ts";
 
-/** The gateways of the call's link; `undefined` for a link of form `routed`. @throws TortieError `node-cidr-missing` */
+/** Finds the gateways of the call's link; `undefined` for a link of form `routed`. @throws TortieError `node-cidr-missing` */
 export async function routersFor(
   { config }: Pick<AddCall, "config">,
   node: Pick<Node, "routers">,
@@ -54,7 +54,7 @@ export function endpointState(
 }
 
 /**
- * Addresses and routes of the result: IPv6 first, each address with its gateway; the routes of the container, without their MTU (A§3.6).
+ * Lists addresses and routes of the result: IPv6 first, each address with its gateway; the container's routes without their MTU (A§3.6).
  */
 export function endpointResult({ pod }: DesiredState): Pick<CniResult, "ips" | "routes"> {
   const gatewayOf = (family: Family) => pod.routes.find(({ gateway }) => gateway?.family === family)?.gateway;
@@ -76,7 +76,7 @@ function routerOf(routers: readonly Address[], family: Family): Address {
   return router;
 }
 
-/** The way to the router first, or the kernel takes no route through it; then the others, the most specific first. */
+/** Lists the way to the router first, or the kernel takes no route through it; then the others, the most specific first. */
 function podRoutes(router: Address, { destinations, device }: AttachmentPlan): Route[] {
   const through = destinations
     .filter(({ address }) => address.family === router.family)
@@ -93,7 +93,7 @@ function podRoutes(router: Address, { destinations, device }: AttachmentPlan): R
 }
 
 /**
- * Reverse path filtering is off: packets of the container may come back another way (A§3.3). The larger of this and `all` counts, and
+ * Switches reverse path filtering off: packets of the container may come back another way (A§3.3). The larger of this and `all` counts, and
  * `all` is the administrator's.
  */
 function hostSysctls(name: string, families: ReadonlySet<Family>): Sysctl[] {

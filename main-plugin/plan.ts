@@ -1,5 +1,5 @@
 /**
- * The two pure decisions of an ADD: what will be attached (`planAttachment`), and, once addresses are known, everything the kernel
+ * Makes the two pure decisions of an ADD: what will be attached (`planAttachment`), and, once addresses are known, everything the kernel
  * must hold for it (`desiredStateOf`). Values and order are those of C§4.1-4.5.
  */
 
@@ -73,8 +73,8 @@ function offloadOf({ groMaxSize, gsoMaxSize }: NetworkConfig, routers: readonly 
 }
 
 /**
- * C§2.3 S4: the two defaults unless routes are configured; with `include_default_routes` the defaults come first. Host bits are masked, as
- * Calico does (net.ParseCIDR): the kernel refuses an IPv4 route that has them, and stores an IPv6 route without them.
+ * Lists the two defaults unless routes are configured (C§2.3 S4); with `include_default_routes` the defaults come first. Host bits are
+ * masked, as Calico does (net.ParseCIDR): the kernel refuses an IPv4 route that has them, and stores an IPv6 route without them.
  */
 function routeDestinations(config: NetworkConfig, texts: readonly string[]): readonly Prefix[] {
   if (texts.length === 0) return DEFAULT_ROUTES;
@@ -113,8 +113,8 @@ export function desiredStateOf(plan: AttachmentPlan, addresses: readonly Prefix[
 }
 
 /**
- * C§4.3, in its order. Without Felix no other program ensures that a container sends from its own addresses only; the kernel does with
- * strict reverse path filtering, which IPv6 does not have.
+ * Lists the settings of C§4.3, in its order. Without Felix no other program ensures that a container sends from its own addresses only; the
+ * kernel does with strict reverse path filtering, which IPv6 does not have.
  */
 function hostSysctls({ hostInterface: name, forwardOnNode }: AttachmentPlan, families: ReadonlySet<Family>): Sysctl[] {
   const ipv4 = `net/ipv4/conf/${name}`;
@@ -141,7 +141,7 @@ function hostSysctls({ hostInterface: name, forwardOnNode }: AttachmentPlan, fam
   return sysctls;
 }
 
-/** Every family in use is enabled in the pod, and forwards only if the configuration says so (C§4.2). */
+/** Enables every family in use in the pod, which forwards only if the configuration says so (C§4.2). */
 function podSysctls(plan: AttachmentPlan, families: ReadonlySet<Family>): Sysctl[] {
   const forwarding = plan.allowIpForwarding ? "1" : "0";
   const sysctls: Sysctl[] = [];
@@ -153,7 +153,7 @@ function podSysctls(plan: AttachmentPlan, families: ReadonlySet<Family>): Sysctl
   return sysctls;
 }
 
-/** The default routes lead to the host end: proxy ARP answers for 169.254.1.1, and IPv6 uses its link-local address (C§4.2). */
+/** Leads the default routes to the host end: proxy ARP answers for 169.254.1.1, and IPv6 uses its link-local address (C§4.2). */
 function podRoutes(destinations: readonly Prefix[], families: ReadonlySet<Family>): Route[] {
   const ofFamily = (family: Family) => destinations.filter(({ address }) => address.family === family);
   const routes: Route[] = [];

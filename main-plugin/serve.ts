@@ -1,4 +1,4 @@
-/** One call of the main plugin on one node: the verb that CNI_COMMAND names, for an executable and for a process that serves many calls. */
+/** Serves one call on one node, by the verb that CNI_COMMAND names, for an executable and for a process that serves many calls. */
 import type { CniResult } from "../lib/cni/protocol.ts";
 import { ABSENT_VERSION_OF_MAIN_RESULT } from "../lib/cni/request.ts";
 import { parseResult, renderResult } from "../lib/cni/result.ts";
@@ -18,7 +18,7 @@ const INDENT = 4;
 /** Verbs that are about an attachment: those of a chained one touch nothing. */
 const CHAINED: ReadonlySet<string> = new Set(["ADD", "DEL", "CHECK"]);
 
-/** @returns what is to be printed: the result of ADD, nothing for the other verbs */
+/** Serves the verb. @returns what to print: the result of ADD, nothing for the other verbs */
 export async function serve(call: NetworkCall, given: Node): Promise<string | undefined> {
   const { command, cniVersion } = call.request;
   if (isChained(call) && CHAINED.has(command)) return serveChained(call);
@@ -42,7 +42,8 @@ export async function serve(call: NetworkCall, given: Node): Promise<string | un
 }
 
 /**
- * The node, with the dataplane of this call: this program's own, or another program that `dataplane_options` names (C§4.6). Its code is loaded only where it is used.
+ * Returns the node with the dataplane of this call: this program's own, or another program that `dataplane_options` names (C§4.6). That
+ * one's code is loaded only where it is used.
  * @throws TortieError `netconf-value`
  */
 export async function nodeFor({ config, request }: NetworkCall, node: Node): Promise<Node> {
@@ -57,9 +58,9 @@ export function isChained({ config }: Pick<NetworkCall, "config">): boolean {
 }
 
 /**
- * `chain: attach` (A§3.8): the interface and its addresses are those of the plugin before this one. Nothing is made and nothing removed;
- * with an agent, there is an endpoint for it.
- * @returns what is to be printed: the other plugin's result, unchanged
+ * Serves `chain: attach` (A§3.8): the interface and its addresses are those of the plugin before this one. Nothing is made and nothing
+ * removed; with an agent, there is an endpoint for it.
+ * @returns what to print: the other plugin's result, unchanged
  * @throws TortieError `netconf-value`, `result-invalid`
  */
 async function serveChained(call: NetworkCall): Promise<string | undefined> {
@@ -71,7 +72,7 @@ async function serveChained(call: NetworkCall): Promise<string | undefined> {
   return stringifyJson(json, INDENT);
 }
 
-/** What the plugin before this one gave. @throws TortieError `result-invalid` */
+/** Reads what the plugin before this one gave. @throws TortieError `result-invalid` */
 export function chainedResult({ config, request }: NetworkCall): { readonly result: CniResult; readonly json: JsonObject } {
   const json = config.prevResult ?? {};
   return { result: parseResult(json, request.cniVersion, "prevResult"), json };

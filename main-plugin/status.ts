@@ -1,5 +1,5 @@
 /**
- * CNI STATUS: does this node's configuration let an ADD succeed? The IPAM plugin is asked too.
+ * Serves CNI STATUS: does this node's configuration let an ADD succeed? Asks the IPAM plugin too.
  *
  * Runtimes ask every few seconds, and a failure makes the whole node NotReady: its pods leave their Services at once and are evicted after
  * minutes. So it fails (code 50) only for what every ADD on this node will fail of until the node is corrected. A cluster that is
@@ -24,7 +24,7 @@ export async function status(call: NetworkCall, node: Node): Promise<void> {
   if (await isAnswering(call, node)) await connectIpam(plugin, ipamInput(call), call, node).run("STATUS");
 }
 
-/** A file is opened here; of an API server only the way to it is read. */
+/** Opens a file, but reads only the way to an API server. */
 async function openDatastore({ traits }: NetworkCall, node: Node): Promise<void> {
   const datastore = await node.datastore();
   if (traits.poolsFrom === "netconf") await datastore.clusterInformation.get("default");

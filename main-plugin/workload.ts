@@ -1,5 +1,5 @@
 /**
- * Who a container is, what it requests and what its record says that it has: data only, read before anything is decided (design §2).
+ * Reads who a container is, what it requests and what its record says that it has: data only, read before anything is decided (design §2).
  *
  * A plain container's record is an endpoint in the datastore; a pod's on Kubernetes is three annotations of its own, beside those that
  * people write to request something (C§3.1, C§7.6). One GET of the pod serves both.
@@ -48,12 +48,12 @@ export async function readWorkload(call: AddCall, node: Node): Promise<Workload>
   return traits.endpointsAre === "annotations" ? readPod(call, await coreFor(call, node)) : readRecordedPod(call, node);
 }
 
-/** The container that an earlier ADD of this attachment gave addresses to is this one: it may be using them. */
+/** Says whether an earlier ADD of this attachment gave addresses to this very container, which may be using them. */
 export function isRepeated({ recorded }: Pick<Workload, "recorded">, containerId: string): boolean {
   return recorded?.containerID === containerId && recorded.ipNetworks.length > 0;
 }
 
-/** Whether another interface of this container has a record of its own; a pod has one record for all its interfaces. */
+/** Says whether another interface of this container has a record of its own; a pod has one record for all its interfaces. */
 export async function hasSibling({ identity, endpointKey, traits }: AddCall, node: Node): Promise<boolean> {
   if (traits.endpointsAre === "annotations") return false;
   const { endpoints } = await node.datastore();
@@ -62,7 +62,7 @@ export async function hasSibling({ identity, endpointKey, traits }: AddCall, nod
   return siblings.some(({ value }) => value.containerID === identity.containerId);
 }
 
-/** The record of an attachment whose links are up (C§7.1). @throws TortieError `annotation-invalid` */
+/** Makes the record of an attachment whose links are up (C§7.1). @throws TortieError `annotation-invalid` */
 export function endpointOf(call: AddCall, workload: Workload, lease: Pick<Lease, "addresses">, mac: string): WorkloadEndpoint {
   const { config } = call;
   const addresses = lease.addresses.map(formatPrefix);
@@ -87,8 +87,8 @@ export async function writeRecord(endpoint: WorkloadEndpoint, { podUid, recorded
 }
 
 /**
- * Without `policy.type` the network has a profile of its own: its endpoints accept traffic from each other and may send anywhere (C§2.7).
- * Made before the record that names it; where a store keeps no profiles, the endpoint is Felix's to judge without one.
+ * Makes the network's profile, which it has without `policy.type`: its endpoints accept traffic from each other and may send anywhere
+ * (C§2.7). Runs before the record that names it is written; where a store keeps no profiles, the endpoint is Felix's to judge without one.
  */
 export async function ensureProfile({ config, identity }: AddCall, node: Node): Promise<void> {
   if (config.policy.type !== "") return;
@@ -123,7 +123,7 @@ async function readPod(call: AddCall, core: KubernetesCore): Promise<Workload> {
 }
 
 /**
- * A pod whose record is an endpoint of its own, under the name that its first ADD gave it. What the pod says counts only with
+ * Reads a pod whose record is an endpoint of its own, under the name that its first ADD gave it. What the pod says counts only with
  * `policy.type` k8s; with another one the API server is not asked (C§2.3 S5).
  */
 async function readRecordedPod(call: AddCall, node: Node): Promise<Workload> {
@@ -144,7 +144,7 @@ async function readRecordedPod(call: AddCall, node: Node): Promise<Workload> {
   return { ...known, requests: podRequests(pod, namespace, config, requested), pod: { ...pod, ports: endpointPorts(pod.ports) } };
 }
 
-/** The annotation of a static pod is the UID that the kubelet gives its runtime (kubelet, config/common.go); not every runtime hands it on. */
+/** Finds the UID that the runtime knows: a static pod's annotation has it (kubelet, config/common.go); not every runtime hands it on. */
 function runtimePodUidOf({ args }: AddCall, { annotations }: Pod): string | undefined {
   return args.podUid || annotations["kubernetes.io/config.mirror"] || undefined;
 }
@@ -164,15 +164,15 @@ async function existingPod({ identity, args }: AddCall, core: KubernetesCore): P
   return (await core.pod(key, { mayBeOld: true, uid: args.podUid })) ?? (await missing(key, core));
 }
 
-/** The namespace's annotations matter to Calico's IPAM only. */
+/** Reads the namespace, whose annotations matter to Calico's IPAM only. */
 async function namespaceOf(pod: Pod, config: AddCall["config"], core: KubernetesCore): Promise<Namespace | undefined> {
-  // Judged before the namespace is read, which does not have this annotation.
+  // Judges before the namespace is read, which does not have this annotation.
   annotatedSourcePrefixes(pod);
   return isCalicoIpam(config.ipam.type) ? existing(await core.namespace(pod.namespace), pod.namespace) : undefined;
 }
 
 /**
- * Of a pod and its namespace the one that is missing is named, in the words of the API server (recordings pod-missing, namespace-missing).
+ * Names the one of a pod and its namespace that is missing, in the words of the API server (recordings pod-missing, namespace-missing).
  */
 async function missing({ namespace, name }: NamespacedName, core: KubernetesCore): Promise<never> {
   existing(await core.namespace(namespace), namespace);

@@ -1,11 +1,28 @@
-import type { Collection, Datastore, KubernetesCore, ListOptions, Reader, ReadOptions, Versioned } from "../../lib/datastore/datastore.ts";
+/** Answers from copies and from memory what an old answer may do for, and asks the store for everything else (A§11.4, A§11.7). */
+import type { Watched } from "../../lib/datastore/calico/stored-kind.ts";
+import type {
+  Collection,
+  Datastore,
+  KubernetesCore,
+  ListOptions,
+  PodReadOptions,
+  Reader,
+  ReadOptions,
+  Versioned,
+} from "../../lib/datastore/datastore.ts";
+import type { EndpointRecord, EndpointRecords } from "../../lib/datastore/endpoint-records.ts";
+import { podOf, recordOfPod } from "../../lib/datastore/kubernetes/pod-record.ts";
 import type { ClusterInformation } from "../../lib/datastore/resources.ts";
+import type { ClusterNode, Namespace } from "../../lib/kubernetes/objects.ts";
+import { isPodOfUid, type NamespacedName, type Pod } from "../../lib/kubernetes/objects.ts";
+import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
+import type { EndpointKey, WorkloadEndpoint } from "../../lib/workload/endpoint.ts";
 import { allFromCopy, type Copies, type Copy, type FollowedCopy, fromCopy, LastKnown, OwnAffinities } from "./read-your-writes.ts";
 
 export interface CachedDatastore extends Datastore {
   /** Kubernetes' own objects, where there is a way to them. */
   readonly core: KubernetesCore | undefined;
-  /** Whether this process made the handle of this id and, as far as it knows, no other process has written it since. */
+  /** Says whether this process made the handle of this id and, as far as it knows, no other process has written it since. */
   hasMadeHandle(handle: string): boolean;
 }
 
@@ -28,7 +45,7 @@ export function cachedDatastore(
       ...remembered(inner.ipamConfiguration, copies.configuration),
       get: async (key, options) => {
         const copy = copies.configuration;
-        // Most clusters have none: that is known as well.
+        // Most clusters have no such object, and a copy knows that as well.
         const isKnown = options?.mayBeOld === true && copy?.isUsable === true;
         return isKnown ? fromCopy(copy, key) : inner.ipamConfiguration.get(key, options);
       },
@@ -80,8 +97,8 @@ function reader<K extends string, T>(inner: Reader<K, T>, copy: Copy<T> | undefi
 }
 
 /**
- * A cluster that is ready need not be asked each time; one that is said not to be is asked. A pause is a barrier: unlike other copies, this
- * one does not count while its watch is being renewed.
+ * Trusts a copy that says that the cluster is ready, and asks the store if it says otherwise. A pause is a barrier: unlike other copies,
+ * this one does not count while its watch is being renewed.
  */
 function readiness(
   inner: Collection<"default", ClusterInformation>,
@@ -96,4 +113,93 @@ function readiness(
       return known?.value.datastoreReady === true ? known : inner.get(key, options);
     },
   };
+}
+
+/** Pods whose records may be on their way through the watch. */
+const MOST_WRITTEN = 4096;
+
+/** Kubernetes' own objects, as watches have them. */
+export interface CoreCopies {
+  readonly pods: ResourceCache<Watched<Pod>>;
+  readonly nodes: ResourceCache<Watched<ClusterNode>>;
+  readonly namespaces: ResourceCache<Watched<Namespace>>;
+}
+
+type CachedFrom = { readonly [K in keyof CoreCopies]: Pick<CoreCopies[K], "isUsable" | "get" | "list"> };
+
+/**
+ * Reads pods, namespaces and nodes from their watches, and from the server what a watch does not have (A§11.4 step 4). Reads a pod whose
+ * record this process has written from the server until the watch has the change.
+ */
+export class CachedCore implements KubernetesCore {
+  readonly #inner: KubernetesCore;
+  readonly #copies: CachedFrom;
+  /** Records as they were written last; `undefined`: cleared. */
+  readonly #written = new Map<string, EndpointRecord | undefined>();
+
+  constructor(inner: KubernetesCore, copies: CachedFrom) {
+    this.#inner = inner;
+    this.#copies = copies;
+  }
+
+  /** Reads a pod. A copy with another UID than the call's is old, whatever the watch says. */
+  async pod(key: NamespacedName, { mayBeOld = false, uid }: PodReadOptions = {}): Promise<Pod | undefined> {
+    const known = mayBeOld ? this.#podFromWatch(keyOf(key)) : undefined;
+    const isOfCall = known !== undefined && (uid === undefined || isPodOfUid(known, uid));
+    return isOfCall ? known : this.#inner.pod(key);
+  }
+
+  async namespace(name: string) {
+    return fromCopy(this.#copies.namespaces, name)?.value ?? this.#inner.namespace(name);
+  }
+
+  async node(name: string) {
+    return fromCopy(this.#copies.nodes, name)?.value ?? this.#inner.node(name);
+  }
+
+  serverVersion(timeoutMs: number): Promise<string> {
+    return this.#inner.serverVersion(timeoutMs);
+  }
+
+  /** Wraps the records so that it notes what is written. */
+  noting(records: EndpointRecords): EndpointRecords {
+    return {
+      read: (key) => records.read(key),
+      write: async (endpoint, workload) => {
+        this.#note(endpoint, recordOf(endpoint));
+        await records.write(endpoint, workload);
+      },
+      clear: async (key, containerId) => {
+        const outcome = await records.clear(key, containerId);
+        if (outcome === "cleared") this.#note(key, undefined);
+        return outcome;
+      },
+    };
+  }
+
+  #podFromWatch(key: string): Pod | undefined {
+    const pods = this.#copies.pods;
+    const pod = pods.isUsable ? pods.get(key)?.stored.value : undefined;
+    if (pod === undefined || !this.#written.has(key)) return pod;
+    if (!Bun.deepEquals(recordOfPod(pod), this.#written.get(key))) return undefined;
+    this.#written.delete(key);
+    return pod;
+  }
+
+  #note(endpoint: EndpointKey, record: EndpointRecord | undefined): void {
+    const pod = podOf(endpoint);
+    if (pod === undefined) return;
+    this.#written.delete(keyOf(pod));
+    this.#written.set(keyOf(pod), record);
+    const [oldest] = this.#written.keys();
+    if (this.#written.size > MOST_WRITTEN && oldest !== undefined) this.#written.delete(oldest);
+  }
+}
+
+function recordOf({ containerID, ipNetworks }: WorkloadEndpoint): EndpointRecord | undefined {
+  return ipNetworks.length === 0 ? undefined : { containerID, ipNetworks };
+}
+
+function keyOf({ namespace, name }: NamespacedName): string {
+  return `${namespace}/${name}`;
 }

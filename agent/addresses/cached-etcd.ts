@@ -1,6 +1,6 @@
 /**
- * The etcd datastore of a long-running process: watches keep copies of what decides about addresses (A§11.7), over connections of their own.
- * Where pods come from an API server, it is watched for them.
+ * Opens the etcd datastore of a long-running process: watches keep copies of what decides about addresses (A§11.7), over connections of
+ * their own. Watches the API server too where pods come from one.
  */
 
 import {
@@ -22,9 +22,9 @@ import { ApiConnection } from "../../lib/kubernetes/client/connection.ts";
 import { Informers, Watches } from "../../lib/kubernetes/watch/informers.ts";
 import { once } from "../../lib/system/waiting.ts";
 import { tracedClient, tracedEtcd } from "../observe/tracing.ts";
-import { CachedCore } from "./cached-core.ts";
-import { type CachedDatastore, cachedDatastore } from "./cached-datastore.ts";
-import { type CachedStoreInput, type CoreCopies, watchCore, watchingConfig } from "./cached-kubernetes.ts";
+import type { CoreCopies } from "./cached-datastore.ts";
+import { CachedCore, type CachedDatastore, cachedDatastore } from "./cached-datastore.ts";
+import { type CachedStoreInput, watchCore, watchingConfig } from "./cached-kubernetes.ts";
 import type { Copies } from "./read-your-writes.ts";
 
 export interface CachedEtcd extends CachedDatastore {
@@ -54,7 +54,7 @@ export function openCachedEtcd(input: CachedStoreInput): CachedEtcd {
     cluster = watchCluster(input, onProblem);
     return new CachedCore(inner, cluster.copies);
   });
-  // Assigned to, not spread: what is made at its first use must not be used here.
+  // Assigns instead of spreading, which would use what is made at its first use.
   return Object.assign(cachedDatastore(store, copies, core), {
     untilSynced: (signal: AbortSignal) => copies.untilSynced(signal),
     async [Symbol.asyncDispose]() {

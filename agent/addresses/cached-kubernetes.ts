@@ -1,6 +1,6 @@
 /**
- * The Kubernetes datastore of a long-running process: watches keep copies of what decides about addresses (A§11.7), over a connection of
- * their own.
+ * Opens the Kubernetes datastore of a long-running process: watches keep copies of what decides about addresses (A§11.7), over a
+ * connection of their own.
  */
 
 import type { Environment } from "../../lib/cni/protocol.ts";
@@ -21,13 +21,12 @@ import { openApiClient } from "../../lib/kubernetes/client/client.ts";
 import { ApiConnection } from "../../lib/kubernetes/client/connection.ts";
 import type { ApiConfig } from "../../lib/kubernetes/config/api-config.ts";
 import { readInCluster, resolveApiConfig } from "../../lib/kubernetes/config/resolve.ts";
-import { type ClusterNode, decodeNamespace, decodeNode, decodePod, type Namespace, type Pod } from "../../lib/kubernetes/objects.ts";
+import { decodeNamespace, decodeNode, decodePod } from "../../lib/kubernetes/objects.ts";
 import { Informers } from "../../lib/kubernetes/watch/informers.ts";
 import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
 import type { Logger } from "../../lib/log/logger.ts";
 import { type Tracing, tracedClient } from "../observe/tracing.ts";
-import { CachedCore } from "./cached-core.ts";
-import { type CachedDatastore, cachedDatastore } from "./cached-datastore.ts";
+import { CachedCore, type CachedDatastore, type CoreCopies, cachedDatastore } from "./cached-datastore.ts";
 import type { Copies } from "./read-your-writes.ts";
 
 /** For one call at a time there is a limit of requests a second; what many calls share has its own. */
@@ -92,7 +91,7 @@ export async function openCachedKubernetes(input: CachedStoreInput): Promise<Cac
   }
 }
 
-/** The agent's own account, where it is for the same server: the plugins' account may not watch. */
+/** Chooses the agent's own account where it is for the same server: the plugins' account may not watch. */
 export function watchingConfig({ config, env, kubeconfig, agentEnv = {} }: CachedStoreInput): ApiConfig {
   const asCaller = resolveApiConfig(config, env);
   const own = kubeconfig === undefined ? accountOfPod(agentEnv) : resolveApiConfig(decodeNetworkConfig({ kubernetes: { kubeconfig } }), {});
@@ -105,7 +104,7 @@ function accountOfPod({ KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT }: Envi
   return readInCluster(server) === undefined ? undefined : resolveApiConfig(decodeNetworkConfig({}), server);
 }
 
-/** A process that lives on must not take a server that is away for one of the older group. */
+/** Finds out the API group. A server that is away must not pass for one of the older group, since this process lives on. */
 async function groupOf(client: ApiClient): Promise<ApiGroup> {
   try {
     await client.request({ method: "GET", path: "/version" });
@@ -117,13 +116,6 @@ async function groupOf(client: ApiClient): Promise<ApiGroup> {
 
 /** How often one watch of each connection is requested again; other watches are given up when that is not answered. */
 const HEARTBEAT_SECONDS = 30;
-
-/** Of Kubernetes' own objects. */
-export interface CoreCopies {
-  readonly pods: ResourceCache<Watched<Pod>>;
-  readonly nodes: ResourceCache<Watched<ClusterNode>>;
-  readonly namespaces: ResourceCache<Watched<Namespace>>;
-}
 
 export interface KubernetesCopies extends Omit<Copies, keyof CoreCopies>, CoreCopies {
   /** Waits for the first complete list of each. */
@@ -180,7 +172,7 @@ export function watchCore(
   };
 }
 
-/** Both families of one owner: all labels of the selector but that of the family. */
+/** Leaves out the label of the family, so that one watch has both families of an owner. */
 function withoutFamily(selector: string): string {
   return selector
     .split(",")

@@ -1,6 +1,6 @@
 /**
- * What this process knows of the store's objects without asking: copies that watches keep, and what it has read or written itself. An
- * operation always finds its own last write, whenever a watch tells of it.
+ * Remembers what this process knows of the store's objects without asking: copies that watches keep, and what it has read or written
+ * itself. An operation always finds its own last write, however late a watch shows it.
  */
 
 import type { Watched } from "../../lib/datastore/calico/stored-kind.ts";
@@ -42,13 +42,13 @@ export interface Copies {
   readonly affinities?: { readonly owner: BlockOwner; readonly copy: Copy<BlockAffinity> };
 }
 
-/** `undefined`: not there, or not known. */
+/** Reads one object from a copy; `undefined` when it is not there, or not known. */
 export function fromCopy<T>(copy: Copy<T> | undefined, name: string): Versioned<T> | undefined {
   const found = copy?.isUsable === true ? copy.get(name) : undefined;
   return found?.isMarked === false ? found.stored : undefined;
 }
 
-/** In the order of their names; `undefined`: the store must be asked. */
+/** Lists a copy in the order of the names; `undefined` when the store must be asked. */
 export function allFromCopy<T>(copy: Copy<T> | undefined): readonly Versioned<T>[] | undefined {
   if (copy?.isUsable !== true) return undefined;
   return copy
@@ -70,7 +70,7 @@ interface Known<T> {
 }
 
 /**
- * A collection that remembers each object as this process last read or wrote it, for reads that may be old: other
+ * Remembers each object of a collection as this process last read or wrote it, for reads that may be old: other
  * processes rarely write the blocks and handles of this node. Where one did, the conflict removes the object from this memory.
  *
  * What is remembered is never older than what this process has read or written before: an answer that was overtaken by another is not
@@ -110,7 +110,7 @@ export class LastKnown<K extends string, T> implements Collection<K, T> {
     }
   }
 
-  /** Whether the object came into being by this process, as far as that is remembered. */
+  /** Says whether this process created the object, as far as that is remembered. */
   wasCreatedHere(key: K): boolean {
     return this.#known.get(key)?.isOwn === true;
   }
@@ -152,8 +152,8 @@ interface OwnWrite {
 }
 
 /**
- * The affinities of this node, from their watch and from what this process has written since: an ADD that waited for another to claim a
- * block finds the block. The newer of the two counts.
+ * Reads the affinities of this node from their watch and from what this process has written since, so that an ADD that waited for another
+ * to claim a block finds the block. The newer of the two counts.
  */
 export class OwnAffinities implements BlockAffinities {
   readonly #inner: BlockAffinities;

@@ -1,11 +1,11 @@
+/** Serves the socket for calls of plugins (A§11.3): those that the agent serves itself, and those that it gives back to their caller. */
 import { rmSync } from "node:fs";
 import { createServer, type Socket } from "node:net";
-import type { CallCommand } from "../../handover/call.ts";
-import { DO_IT_YOURSELF } from "../../handover/call-frame.ts";
+import { type CallCommand, type CallerNamespace, type PreparedCall, prepareCall } from "../../handover/call.ts";
+import { type CallFrame, DO_IT_YOURSELF, FLAGS } from "../../handover/call-frame.ts";
 import { callLength, decodeCall, encodeAnswer, type SentAnswer } from "../../handover/decode-frame.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { Connections } from "../../lib/resident/connections.ts";
-import { callOfFrame, type FramedCall } from "./call-of-frame.ts";
 import { errorAnswer } from "./error-answer.ts";
 import { type CallService, Starts } from "./lanes.ts";
 import { bindSocket, type Peer, peerOf } from "./socket.ts";
@@ -48,7 +48,7 @@ export async function serveCalls(input: CallServerInput): Promise<CallServer> {
   timer.unref();
   return {
     async stop(graceMs) {
-      // Only ours: a successor may have put its own there.
+      // Removes only our own: a successor may have put its own there.
       rmSync(input.socket, { force: true });
       acceptor.close();
       await server.end(graceMs);
@@ -116,7 +116,7 @@ class Calls {
         expected ??= callLength(Buffer.concat(chunks));
         if (expected === undefined || size < expected) return;
         socket.off("data", take);
-        // What is sent behind a call is nothing.
+        // Ignores what is sent behind a call.
         socket.on("data", () => undefined);
         const call = callOfFrame(decodeCall(Buffer.concat(chunks)), this.#input.directory);
         this.connections.complete(socket);
@@ -126,7 +126,7 @@ class Calls {
       } catch (error) {
         socket.off("data", take);
         socket.on("data", () => undefined);
-        // Another version of the caller, or what is too long for the agent: the caller's own program does better.
+        // The caller has another version, or the call is too long for the agent: the caller's own program does better.
         this.#reply(socket, { ...failure(error), status: DO_IT_YOURSELF });
       }
     };
@@ -150,7 +150,7 @@ class Calls {
       if (!(error instanceof TortieError) || error.word === "internal") onError("a call failed over a defect", error);
       answer = failure(error);
     }
-    // An answered caller that goes is not gone.
+    // A caller that goes after its answer has not given up.
     socket.off("end", leave);
     socket.off("close", leave);
     onAnswer?.(call.command, answer.status, performance.now() - begin);
@@ -177,4 +177,53 @@ function deadlineOf(whole: number): { readonly signal: AbortSignal } & Disposabl
     milliseconds,
   );
   return { signal: controller.signal, [Symbol.dispose]: () => clearTimeout(timer) };
+}
+
+export interface FramedCall {
+  readonly call: PreparedCall;
+  /** Milliseconds that the caller waits; by its configuration where it has not said. */
+  readonly limitMs: number;
+  /** W3C trace context of the caller, as it came. */
+  readonly traceparent?: string;
+}
+
+/** IPAM plugins whose programs need nothing of the caller's environment, since they run in this process. */
+const TORTIE_IPAM = "tortie-ipam";
+const CALICO_IPAM = "calico-ipam";
+const IN_PROCESS: readonly string[] = [TORTIE_IPAM, CALICO_IPAM, "tortie-host-scope", ""];
+
+/**
+ * Reads a call that has come over the socket (A§11.3).
+ * @param ownDirectory the agent's run directory
+ * @returns `undefined` for a call that its caller must serve: something is wrong with it, or it is meant for another agent
+ */
+export function callOfFrame(frame: CallFrame, ownDirectory: string): FramedCall | undefined {
+  const call = prepareCall(frame.env, () => frame.stdin);
+  if (call === undefined) return undefined;
+  const isJudged = (frame.flags & FLAGS.isJudged) !== 0;
+  if (!isJudged && !isForUs(call, ownDirectory)) return undefined;
+  const { command, netns, settings } = call;
+  // Only a DEL may miss its sandbox; the caller's own program says what else is wrong with the path.
+  if (!isJudged && frame.sandbox === undefined && netns.path !== "" && command !== "DEL") return undefined;
+  const ownIpam = isOwnIpam(frame, settings.ipamType, isJudged) || undefined;
+  return {
+    call: { ...call, netns: netns.path === "" ? netns : { path: netns.path, ...sandboxOf(frame) }, ownIpam },
+    limitMs: frame.deadlineMs === 0 ? settings.timeoutMs : frame.deadlineMs,
+    traceparent: frame.env.TRACEPARENT,
+  };
+}
+
+/** Judges for a caller that has not read the configuration, as the plugin does for itself. */
+function isForUs({ settings, runDirectory }: PreparedCall, ownDirectory: string): boolean {
+  return settings.mode !== "off" && runDirectory.path === ownDirectory && IN_PROCESS.includes(settings.ipamType);
+}
+
+function sandboxOf({ sandbox }: CallFrame): Omit<CallerNamespace, "path"> {
+  return sandbox === undefined ? {} : { dev: String(sandbox.dev), ino: String(sandbox.ino), fd: sandbox.fd };
+}
+
+function isOwnIpam({ flags }: CallFrame, ipamType: string, isJudged: boolean): boolean {
+  if (isJudged) return (flags & FLAGS.ownIpam) !== 0;
+  if (ipamType === TORTIE_IPAM) return (flags & FLAGS.ownTortieIpam) !== 0;
+  return ipamType === CALICO_IPAM && (flags & FLAGS.ownCalicoIpam) !== 0;
 }

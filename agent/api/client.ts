@@ -16,7 +16,7 @@ export type CallOptions<N extends OperationName> = Given<"params", Part<Of<N>, "
     readonly signal?: AbortSignal;
   };
 
-/** An error that the agent answered with. */
+/** Carries an error that the agent answered with. */
 export class AgentApiError extends Error {
   override readonly name = "AgentApiError";
   readonly status: number;

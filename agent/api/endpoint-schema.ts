@@ -1,4 +1,4 @@
-/** Endpoints as the API shows and takes them (A§2.3, A§2.4, A§2.7). */
+/** Describes endpoints as the API shows and takes them (A§2.3, A§2.4, A§2.7). */
 import { model, type Operations, ref, type Static, Type, words } from "./operation.ts";
 
 const NUL_FREE = "^[^\\u0000]*$";

@@ -6,7 +6,7 @@ import { isText, listOf } from "../../lib/json/decode.ts";
 import { failureOf } from "../../lib/system/waiting.ts";
 import type { Endpoint, ShownState } from "../endpoints/endpoint.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
-import type { StatusEntry } from "../endpoints/status-log.ts";
+import type { StatusEntry } from "../endpoints/status.ts";
 import type { ENDPOINT_OPERATIONS, EndpointHealth, EndpointModel } from "./endpoint-schema.ts";
 import type { HandlerAnswer, HandlersOf } from "./operation.ts";
 import type { Registration } from "./registration.ts";
@@ -96,13 +96,13 @@ async function remove(id: number, { manager, removal, log }: EndpointParts): Pro
   return failure === undefined ? 0 : 1;
 }
 
-/** An endpoint has no options yet: whatever is given is not known. @throws TortieError `option-invalid` */
+/** Refuses every option, since an endpoint has none yet. @throws TortieError `option-invalid` */
 function refuseOptions(options: Readonly<Record<string, string>> = {}): void {
   const names = Object.keys(options);
   if (names.length > 0) throw new TortieError("option-invalid", `${names.join(", ")}: an endpoint has no such option`);
 }
 
-/** An endpoint as the API shows it (A§2.4). @param isConnected what the kernel says of one that is being restored */
+/** Shows an endpoint as the API does (A§2.4). @param isConnected what the kernel says of one that is being restored */
 function endpointModel(endpoint: Endpoint, isConnected: boolean): EndpointModel {
   const { id, record } = endpoint;
   const { attachment, pod = "", netns, createdAt, committedAt } = record;
@@ -131,7 +131,7 @@ function endpointModel(endpoint: Endpoint, isConnected: boolean): EndpointModel 
   };
 }
 
-/** "none" lasts only until the record is written. */
+/** Translates the shown state. "none" lasts only until the record is written. */
 function stateOf({ shownState }: Endpoint): EndpointModel["status"]["state"] {
   return shownState === "none" ? "creating" : shownState;
 }
@@ -163,7 +163,7 @@ function networkingOf({ addresses, hostInterface, podInterface, podMac, hostMac 
 }
 
 /**
- * How an endpoint is, by the state that it shows (A§5.9).
+ * Says how an endpoint is, by the state that it shows (A§5.9).
  *
  * @param isConnected what the kernel says: the link is up and has its addresses; counts only while the endpoint is being restored
  */

@@ -1,6 +1,6 @@
 /**
- * IPAM for clients of the REST API (A§2.5): addresses of the node's own ranges, granted to a named owner, and released only by who can
- * prove to be that owner. The HTTP statuses of its errors are the server's to know.
+ * Serves IPAM to clients of the REST API (A§2.5): grants addresses of the node's own ranges to a named owner, and releases them only for
+ * somebody who can prove to be that owner. Leaves the HTTP statuses of its errors to the server.
  */
 
 import { dumpOf, type GrantRow, type HostScopeDump } from "../../ipam-plugin/host-scope/dump.ts";
@@ -32,8 +32,8 @@ export class IpamService {
   }
 
   /**
-   * POST /ipam: an address of each family that the node has, or of one; all or none.
-   * @param expires the grant ends after ten minutes unless an endpoint has the address by then
+   * Answers POST /ipam: grants an address of each family that the node has, or of one; all or none.
+   * @param expires the grant ends after ten minutes unless an endpoint has the address
    * @throws TortieError `call-invalid`, `family-disabled`, `addresses-exhausted`, `node-cidr-missing`
    */
   async grant(family: "ipv4" | "ipv6" | undefined, owner: string, expires: boolean): Promise<IpamResponse> {
@@ -43,7 +43,7 @@ export class IpamService {
   }
 
   /**
-   * POST /ipam/{ip}: that address or an error.
+   * Answers POST /ipam/{ip}: grants that address or fails.
    * @throws TortieError `call-invalid`, `address-taken`, `address-outside-pools`, `address-excluded`, `family-disabled`
    */
   async grantAddress(text: string, owner: string): Promise<IpamResponse> {
@@ -53,7 +53,7 @@ export class IpamService {
   }
 
   /**
-   * DELETE /ipam/{ip}: the address, or every address of the owner that the text names.
+   * Answers DELETE /ipam/{ip}: releases the address, or every address of the owner that the text names.
    * @throws TortieError `address-not-assigned`, `owner-conflict`, `address-taken` while an endpoint has it
    */
   async release(text: string, proof: Proof): Promise<void> {
@@ -64,12 +64,12 @@ export class IpamService {
     throw new TortieError("address-not-assigned", what, { next: "look at GET /v1/ipam, which lists every grant" });
   }
 
-  /** GET /ipam. @throws TortieError `node-cidr-missing` */
+  /** Answers GET /ipam. @throws TortieError `node-cidr-missing` */
   async dump(): Promise<IpamStatus> {
     return ipamStatusOf(await dumpOf(this.#parts.hostScope()));
   }
 
-  /** The ranges of the node as the API shows them. */
+  /** Shows the ranges of the node as the API does. */
   addressing(): NodeAddressing {
     const record = this.#parts.record();
     const of = (family: Family) => {
@@ -143,7 +143,7 @@ function isReserved(owner: Owner): boolean {
   return owner.kind === "name" && owner.name.startsWith(RESERVED);
 }
 
-/** The dump of the node's ranges as the API shows it (A§4.6). */
+/** Shows the dump of the node's ranges as the API does (A§4.6). */
 function ipamStatusOf({ ranges, grants }: HostScopeDump): IpamStatus {
   return {
     status: ranges.map(({ family, cidr, used, size }) => `IPv${family}: ${used}/${size} allocated from ${cidr}`).join(", "),

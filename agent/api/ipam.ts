@@ -1,4 +1,4 @@
-/** Addresses of the node's range over the API (A§2.4, A§2.5). */
+/** Describes the operations on addresses of the node's range (A§2.4, A§2.5). */
 import { TortieError } from "../../lib/errors/errors.ts";
 import { AddressPair } from "./endpoint-schema.ts";
 import type { IpamService } from "./ipam-service.ts";

@@ -41,7 +41,7 @@ export class Reads {
   }
 }
 
-/** A service whose calls keep to their lanes. A DEL of an unknown attachment is done at once. */
+/** Keeps calls of a service to their lanes, but does a DEL of an unknown attachment at once. */
 export class LanedAttachments implements CallService {
   readonly #service: CallService;
   readonly #adds = new Lane({ running: RUNNING, waiting: WAITING });

@@ -1,4 +1,4 @@
-/** The agent itself: errors, configuration, health, background tasks, figures (A§2.3, A§2.4, A§2.6). */
+/** Describes the operations on the agent itself: errors, configuration, health, background tasks, figures (A§2.3, A§2.4, A§2.6). */
 import { type HandlersOf, model, type Operations, ref, type Static, Type, words } from "./operation.ts";
 
 export const ErrorObject = model("Error", "What failed (A§2.6). `msg` and `details` go to the CNI error unchanged.", {

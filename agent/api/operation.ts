@@ -1,4 +1,4 @@
-/** How an operation of the API is described, apart from what serves it: JSON Schema with the TypeScript type beside it. */
+/** Describes an operation of the API, apart from what serves it: JSON Schema with the TypeScript type beside it. */
 import { type Static, type TObject, type TProperties, type TSchema, type TUnsafe, Type } from "@sinclair/typebox";
 
 export { type Static, Type } from "@sinclair/typebox";
@@ -6,19 +6,19 @@ export { type Static, Type } from "@sinclair/typebox";
 /** Models by name: `components.schemas` of the document. */
 export const MODELS = new Map<string, TSchema>();
 
-/** A named model; others refer to it with `ref`. It has no other members. */
+/** Makes a named model without other members; others refer to it with `ref`. */
 export function model<P extends TProperties>(name: string, description: string, properties: P): TObject<P> {
   const schema = Type.Object(properties, { $id: name, description, additionalProperties: false });
   MODELS.set(name, schema);
   return schema;
 }
 
-/** A reference to a named model. */
+/** Refers to a named model. */
 export function ref<T extends TSchema & { $id?: string }>(schema: T): TUnsafe<Static<T>> {
   return Type.Unsafe<Static<T>>({ $ref: `${schema.$id}#` });
 }
 
-/** One of some words. */
+/** Allows one of some words. */
 export function words<const W extends readonly string[]>(...values: W): TUnsafe<W[number]> {
   return Type.Unsafe<W[number]>({ type: "string", enum: values });
 }
@@ -42,19 +42,19 @@ export interface Operation {
 
 export type Operations = Readonly<Record<string, Operation>>;
 
-/** Whether the operation changes nothing, and members of the socket's group may call it. */
+/** Says whether the operation changes nothing, and members of the socket's group may call it. */
 export function isRead({ method, isRootOnly = false }: Operation): boolean {
   return method === "GET" && !isRootOnly;
 }
 
-/** The type of a part of an operation; `undefined` where it has none. */
+/** The type of a part of an operation; `undefined` where the operation lacks it. */
 export type Part<O, K extends "params" | "query" | "body"> = O extends { readonly [P in K]: infer S extends TSchema }
   ? Static<S>
   : undefined;
 
 type AnswerBody<S> = S extends TSchema ? Static<S> : undefined;
 
-/** One of the answers that are no error. */
+/** One of the answers that are not errors. */
 export type AnswerOf<O extends Operation> = {
   [C in keyof O["answers"]]: { readonly status: C; readonly body: AnswerBody<O["answers"][C]> };
 }[keyof O["answers"]];

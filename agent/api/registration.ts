@@ -56,7 +56,7 @@ export class Registration {
     return { isNew: true, endpoint: this.#endpoint(id) };
   }
 
-  /** Interface, MACs and labels. @throws TortieError `endpoint-immutable`, `endpoint-unknown` */
+  /** Changes interface, MACs and labels. @throws TortieError `endpoint-immutable`, `endpoint-unknown` */
   async change(id: number, request: EndpointChangeRequest): Promise<Endpoint> {
     refuseReserved(request);
     const { record } = this.#endpoint(id);
@@ -95,7 +95,7 @@ export class Registration {
     };
   }
 
-  /** An address of this node's range must have been granted to the client that registers it; the grant's token proves it. */
+  /** Checks that an address of this node's range was granted to the client that registers it; the grant's token proves it. */
   #granted(given: RecordedAddress, { addressing = {} }: EndpointChangeRequest): RecordedAddress {
     const grant = this.#grants.ownerOf(given.address);
     if (grant === undefined) return given;
@@ -134,7 +134,7 @@ function addressesOf({ addressing = {} }: EndpointChangeRequest): RecordedAddres
   });
 }
 
-/** What a later request may change. A member that the request lacks is absent: the record keeps its own. */
+/** Picks what a later request may change. A member that the request lacks is absent: the record keeps its own. */
 function changeable(request: EndpointChangeRequest) {
   const { mac, labels, "host-mac": hostMac, "interface-name": name = "", "interface-index": index } = request;
   return {
@@ -145,7 +145,7 @@ function changeable(request: EndpointChangeRequest) {
   };
 }
 
-/** Names as a request has them. */
+/** Names what differs, as a request has it. */
 function differences(known: EndpointRecord, wanted: Partial<EndpointRecord>): string[] {
   const compared: readonly (readonly [string, unknown, unknown])[] = [
     ["mac", known.podMac, wanted.podMac],

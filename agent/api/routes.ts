@@ -7,12 +7,11 @@ import { MAX_BODY_BYTES } from "../../handover/call.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { Operation } from "../api/operation.ts";
 import { BASE_PATH, ERROR_ANSWER, OPERATION_NAMES, OPERATIONS, type OperationName } from "../api/operations.ts";
-import { type Access, mayCall } from "./access.ts";
 import { errorAnswer } from "./error-answer.ts";
 import { Reads } from "./lanes.ts";
 import { type HandlerAnswer, isRead, MODELS } from "./operation.ts";
 import type { Handlers } from "./operations.ts";
-import type { Peer } from "./socket.ts";
+import { type Access, mayCall, type Peer } from "./socket.ts";
 
 /** Who sent a request, by the connection it came on. */
 interface Caller {
@@ -40,7 +39,7 @@ export async function buildApp(input: RoutesInput): Promise<FastifyInstance> {
     bodyLimit: MAX_BODY_BYTES,
     forceCloseConnections: "idle",
     exposeHeadRoutes: false,
-    // What is wrong before there is a route, such as a URL that cannot be decoded.
+    // Answers what is wrong before there is a route, such as a URL that cannot be decoded.
     frameworkErrors: (error, _request, reply) => void sendError(reply, asTortieError(error), input),
   });
   let document = "";
@@ -154,7 +153,7 @@ function sendError(reply: FastifyReply, error: unknown, { onDefect }: RoutesInpu
   return send(reply, { status, body, headers });
 }
 
-/** What fastify finds wrong with a request before a handler sees it. */
+/** Translates what fastify finds wrong with a request before a handler sees it. */
 function asTortieError(error: unknown): unknown {
   if (error instanceof TortieError || typeof error !== "object" || error === null) return error;
   const { statusCode, message } = error as { readonly statusCode?: unknown; readonly message?: unknown };

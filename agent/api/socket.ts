@@ -1,13 +1,14 @@
 /**
- * Opens Unix sockets of the agent (A§2.1). One is bound under a private name, given its mode and group, then renamed into place, so that it
- * is never there with wider rights. Who is at the other end is what the kernel saw when the connection was made (SO_PEERCRED, SO_PEERGROUPS;
- * unix(7)).
+ * Opens Unix sockets of the agent, and decides who may do what over them (A§2.1). A socket is bound under a private name, given its mode
+ * and group, then renamed into place, so that it never has wider rights. Takes the peer's identity from the kernel, which noted it when the
+ * connection was made (SO_PEERCRED, SO_PEERGROUPS; unix(7)).
  */
 import { chmodSync, chownSync, renameSync, rmSync } from "node:fs";
 import type { Server as HttpServer } from "node:http";
 import { createServer, type Server, type Socket } from "node:net";
 import { limitConnections } from "../../lib/resident/connections.ts";
 import { errnoName, errnoText } from "../../lib/system/errno.ts";
+import { readText } from "../../lib/system/files.ts";
 import { lastErrno, libc } from "../../lib/system/libc.ts";
 
 /** include/uapi/asm-generic/socket.h */
@@ -64,7 +65,7 @@ export async function bindSocket(acceptor: Server, path: string, { mode, group }
 }
 
 export interface Listening {
-  /** Who made the connection that a request came on. */
+  /** Says who made the connection that a request came on. */
   peerOf(socket: object): Peer | undefined;
   /** Accepts no more connections and removes the socket; those that are there stay. */
   stop(): Promise<void>;
@@ -101,7 +102,7 @@ export async function listen(
   return {
     peerOf: (socket) => peers.get(socket),
     async stop() {
-      // Only ours: a successor may have put its own there.
+      // Removes only our own: a successor may have put its own there.
       rmSync(path, { force: true });
       acceptor.close();
     },
@@ -116,7 +117,7 @@ export function peerOf(socket: Socket): Peer {
   return { pid, uid: uid >>> 0, gid: gid >>> 0, groups: uid === 0 ? [] : groupsOf(fd) };
 }
 
-/** Bun keeps the descriptor in `_handle`, as Node does; neither has a public name for it. @throws Error where it is not there */
+/** Reads the descriptor from `_handle`, which has no public name in Bun or in Node. @throws Error where it is not there */
 function descriptorOf(socket: Socket): number {
   const handle: unknown = "_handle" in socket ? socket._handle : undefined;
   const fd = typeof handle === "object" && handle !== null && "fd" in handle ? handle.fd : undefined;
@@ -130,7 +131,7 @@ function groupsOf(fd: number): readonly number[] {
   return values.map((group) => group >>> 0);
 }
 
-/** An option of 32-bit numbers. */
+/** Reads a socket option of 32-bit numbers. */
 function option(fd: number, name: number, count: number): { readonly values: readonly number[]; readonly needed: number } {
   const values = new Int32Array(count);
   const length = Uint32Array.of(values.byteLength);
@@ -141,4 +142,32 @@ function option(fd: number, name: number, count: number): { readonly values: rea
     throw new Error(`getsockopt ${name}: ${errnoText(errno)} (${errnoName(errno)})`);
   }
   return { values: [...values.subarray(0, Math.min(needed, count))], needed };
+}
+
+/** Root may do everything, members of the socket's group may read, all others nothing (A§2.1). */
+export type Access = "everything" | "read" | "nothing";
+
+/** @param group of the socket; `undefined` where this machine has no such group */
+export function accessOf(peer: Pick<Peer, "uid" | "gid" | "groups">, group: number | undefined): Access {
+  if (peer.uid === 0) return "everything";
+  if (group !== undefined && (peer.gid === group || peer.groups.includes(group))) return "read";
+  return "nothing";
+}
+
+/** @param isRead the operation changes nothing and is not a plugin's call */
+export function mayCall(access: Access, isRead: boolean): boolean {
+  return access === "everything" || (access === "read" && isRead);
+}
+
+/** Reads the number of a group from /etc/group (group(5)). @returns `undefined` when there is no group of that name */
+export function groupNumber(name: string, file = "/etc/group"): number | undefined {
+  let text: string;
+  try {
+    text = readText(file);
+  } catch {
+    return undefined;
+  }
+  const fields = text.split("\n").map((line) => line.split(":"));
+  const number = fields.find(([group]) => group === name)?.[2];
+  return number !== undefined && /^\d+$/.test(number) ? Number(number) : undefined;
 }

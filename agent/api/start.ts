@@ -1,23 +1,21 @@
-/** Opens the agent's two sockets: the API for operators, and the one for calls of plugins (A§2, A§11.3). */
-
+/** Opens and closes the agent's two sockets: the API for operators, and the one for calls of plugins (A§2, A§11.3). */
 import type { AttachmentService } from "../attachments/attachment-service.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
 import { isConnected } from "../endpoints/mend-link.ts";
 import { checkStatus } from "../observe/health.ts";
-import type { Standstill } from "../observe/standstill.ts";
+import type { Standstill } from "../observe/metrics.ts";
 import type { NodeRanges } from "../ranges/start.ts";
 import type { AgentContext } from "../start/context.ts";
-import { groupNumber } from "./access.ts";
 import { serveCalls } from "./calls.ts";
-import { cniHandlers } from "./cni.ts";
 import { endpointHandlers } from "./endpoint.ts";
 import { ipamHandlers } from "./ipam.ts";
 import { IpamService } from "./ipam-service.ts";
 import { type CallService, LanedAttachments } from "./lanes.ts";
 import { nodeHandlers } from "./node.ts";
-import { type Handlers, OPERATIONS } from "./operations.ts";
+import { cniHandlers, type Handlers, OPERATIONS } from "./operations.ts";
 import { Registration } from "./registration.ts";
-import { serveApi } from "./server.ts";
+import { buildApp, type RoutesInput } from "./routes.ts";
+import { accessOf, groupNumber, type Listening, listen } from "./socket.ts";
 
 interface ServedParts {
   readonly manager: EndpointManager;
@@ -88,10 +86,52 @@ function handlersOf(
   };
 }
 
-/** The calls, timed for the longest standstill. */
+/** Times the calls for the longest standstill. */
 function measured(service: CallService, standstill: Standstill): CallService {
   return {
     serve: (call, context) => standstill.during(() => service.serve(call, context)),
     isKnown: (attachment) => service.isKnown(attachment),
+  };
+}
+
+export interface ServerInput extends Pick<RoutesInput, "version" | "handlers" | "onAnswer"> {
+  readonly socket: string;
+  /** Number of the group that may read; `undefined` where there is none. */
+  readonly group: number | undefined;
+  onError(message: string, error: unknown): void;
+}
+
+export interface ApiServer {
+  /** Removes the socket, waits for running calls at most so long and a moment longer, and ends the connections that are left. */
+  stop(graceMs: number): Promise<void>;
+}
+
+/** What calls have for their answers beyond the grace. */
+const LAST_ANSWERS_MS = 1_000;
+const LOOK_MS = 10;
+
+export async function serveApi({ socket, group, onError, ...routes }: ServerInput): Promise<ApiServer> {
+  let listening: Listening | undefined;
+  let running = 0;
+  const app = await buildApp({
+    ...routes,
+    callerOf(request) {
+      const peer = listening?.peerOf(request.raw.socket);
+      return peer && { peer, access: accessOf(peer, group) };
+    },
+    onDefect: (error) => onError("a request failed over a defect", error),
+  });
+  app.server.on("request", (_request, response) => {
+    running++;
+    response.once("close", () => running--);
+  });
+  listening = await listen(app.server, socket, group, (error) => onError("a connection was refused", error));
+  return {
+    async stop(graceMs) {
+      await listening.stop();
+      const end = performance.now() + graceMs + LAST_ANSWERS_MS;
+      while (running > 0 && performance.now() < end) await Bun.sleep(LOOK_MS);
+      listening.destroy();
+    },
   };
 }

@@ -30,7 +30,7 @@ export class AgentAway {
     this.deletes = new DeleteQueue({ files: new DeleteQueueFiles(run.deleteQueue), serve, addedAt, log });
   }
 
-  /** For as long as the agent lives: a plugin may have decided to do without it just before it was there. */
+  /** Adopts for as long as the agent lives: a plugin may have decided to do without it just before it was there. */
   start(): void {
     this.adoption.start();
     this.deletes.start();
@@ -46,7 +46,7 @@ function momentOf({ committedAt, committedBootMs }: Partial<EndpointRecord> = {}
 }
 
 /**
- * As `HoldAttachment` says: the attachment's lock, so that no plugin works on it without the agent.
+ * Takes the attachment's lock, as `HoldAttachment` says, so that no plugin works on it without the agent.
  * @returns `undefined` when a DEL of it waits in the queue
  */
 export async function holdAttachment(
@@ -73,8 +73,8 @@ export interface AdoptionParts {
 }
 
 /**
- * How the agent takes over what plugins attached without it (A§11.6): every record at its start, and later each one that appears, by a
- * plugin that had begun before the agent was there.
+ * Takes over what plugins attached without the agent (A§11.6): every record at its start, and later each one that a plugin writes which
+ * had begun before the agent was there.
  */
 export class Adoption {
   readonly #parts: AdoptionParts;
@@ -106,7 +106,7 @@ export class Adoption {
     await this.#adopt(attachment);
   }
 
-  /** The same for who holds the attachment's lock. */
+  /** Does the same for a caller that holds the attachment's lock. */
   async locked(attachment: AttachmentId): Promise<void> {
     if (this.#parts.records.has(attachment)) await this.#adopt(attachment);
   }
@@ -116,7 +116,7 @@ export class Adoption {
     const { records, log } = this.#parts;
     records.makeDirectory();
     const onError = (error: unknown) => log.error(`the records of direct mode cannot be read: ${messageOf(error)}`);
-    // What is under a lock is looked at again.
+    // Looks again after a pause at a record whose lock was held.
     this.#watch.start({ look: () => this.all(), onError, pauseMs: () => LOOK_EVERY_MS });
   }
 
@@ -124,7 +124,7 @@ export class Adoption {
     return this.#watch.stop();
   }
 
-  /** Under the attachment's lock: its record may have been finished or removed since the look without it. */
+  /** Reads the record again under the attachment's lock: it may have been finished or removed since the look without it. */
   async #adopt(attachment: AttachmentId): Promise<void> {
     const { records, adopter, log } = this.#parts;
     try {
@@ -153,9 +153,9 @@ export interface Moment {
 
 export interface DeleteQueueParts {
   readonly files: DeleteQueueFiles;
-  /** One DEL, as `AttachmentService.serve` does it. */
+  /** Serves one DEL, as `AttachmentService.serve` does. */
   serve(call: CniCall): Promise<{ readonly status: number; readonly body: string }>;
-  /** When the agent added the attachment; `undefined` when it does not know it. */
+  /** Says when the agent added the attachment; `undefined` when it does not know it. */
   addedAt(attachment: AttachmentId): Moment | undefined;
   readonly log: Pick<AgentLog, "info" | "error">;
   readonly clock?: Clock;
@@ -203,10 +203,10 @@ export class DeleteQueue {
     return this.#watch.stop();
   }
 
-  /** Everything that waits and is not put off, oldest first. */
+  /** Carries out everything that waits and is not put off, oldest first. */
   async drain(): Promise<void> {
     const { entries, foreign } = this.#parts.files.list();
-    for (const path of foreign) this.#parts.log.error(`a file that is none of the delete queue's is kept as ${path}`);
+    for (const path of foreign) this.#parts.log.error(`a file that does not belong to the delete queue is kept as ${path}`);
     const due = entries.filter(({ key }) => this.#clock.now() >= (this.#failures.get(key)?.until ?? 0));
     for (let at = 0; at < due.length && !this.#watch.isStopped; at += WIDTH) {
       await Promise.all(due.slice(at, at + WIDTH).map((entry) => this.#carryOut(entry).catch(() => {})));
@@ -215,7 +215,7 @@ export class DeleteQueue {
   }
 
   /**
-   * The DEL of one attachment, now: its ADD comes next (A§11.4).
+   * Carries out the DEL of one attachment now, because its ADD comes next (A§11.4).
    * @throws TortieError `queued-delete-failed`
    */
   async carryOutFor(attachment: AttachmentId): Promise<void> {

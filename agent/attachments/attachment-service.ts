@@ -1,6 +1,6 @@
 /**
- * The CNI verbs in the agent (A§11.4, A§11.5): the flows of `main-plugin/`, one operation an attachment at a time, journalled, with the
- * node kept from call to call.
+ * Serves the CNI verbs in the agent (A§11.4, A§11.5): runs the flows of `main-plugin/`, journalled, one operation an attachment at a
+ * time, and keeps the node from call to call.
  */
 
 import type { AttachmentLocks } from "../../handover/attachment-locks.ts";
@@ -11,12 +11,12 @@ import { type AttachmentId, fileKey, lineKey } from "../../lib/cni/attachment-id
 import type { SandboxOptions } from "../../lib/system/sandbox.ts";
 import { NEVER, SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
 import { isChained, serve } from "../../main-plugin/serve.ts";
+import { openSandbox, openSandboxToRemove } from "../endpoints/sandbox.ts";
 import type { AgentAway } from "./agent-away.ts";
 import { type Answer, answerOf, assertDelegateIsHere, errorAnswer, resolveCall, type ServedCall, type Surroundings } from "./call.ts";
 import { type AttachmentRecords, addAttachment, type Outcome, removeAttachment } from "./flows.ts";
 import { Collections, collectAttachments } from "./gc.ts";
 import type { NewCluster } from "./new-cluster.ts";
-import { openSandbox, openSandboxToRemove } from "./sandbox.ts";
 import { AttachmentTurns, type TurnKind } from "./turns.ts";
 
 /** Who calls. */
@@ -51,7 +51,7 @@ export class AttachmentService {
     this.#parts = parts;
   }
 
-  /** Never throws. */
+  /** Serves one call. Never throws. */
   async serve(given: CniCall, context: CallContext): Promise<Answer> {
     let served: ServedCall | undefined;
     try {
@@ -81,19 +81,19 @@ export class AttachmentService {
         await this.#parts.forgetRegistered(record);
         return {};
       }
-      // No call of a runtime: what was traced is over.
+      // This is not a runtime's call, and what was traced is over.
       const served = resolveCall(parseCall(text, "DEL"), { ...this.#parts, tracing: undefined });
       return this.#logged(served, () => this.#remove(served, 0));
     });
   }
 
-  /** Whether there is a record of the attachment, or an operation on it. */
+  /** Says whether there is a record of the attachment, or an operation on it. */
   isKnown(attachment: AttachmentId): boolean {
     return this.#turns.isBusy(lineKey(attachment)) || this.#parts.records.find(attachment) !== undefined;
   }
 
   async #logged({ given: { command }, log }: ServedCall, work: () => Promise<Outcome>): Promise<Outcome> {
-    // Written at once, so that the log also names an operation that is killed.
+    // Writes at once, so that the log also names an operation that is killed.
     log.writeNow("info", `${command} begins`);
     try {
       const outcome = await work();
@@ -114,7 +114,7 @@ export class AttachmentService {
     switch (given.command) {
       case "ADD":
         this.#collections.addCame(attachment);
-        // Before the queue is asked, which compares the ADD that a plugin did with the DEL that waits; its turn comes later.
+        // Comes before the queue is asked, which compares a plugin's ADD with the DEL that waits; its turn comes later.
         await away.adoption.of(attachment, caller);
         await away.deletes.carryOutFor(attachment);
         return this.#turn("add", attachment, sandboxDigest(served), caller, (signal) => this.#add(served, peer.pid, signal));
@@ -138,7 +138,7 @@ export class AttachmentService {
     if (!isChained(served.call)) await this.#parts.newCluster.untilMade(served, signal);
     signal.throwIfAborted();
     using sandbox = openSandbox(served.given.netns, peerPid, optionsOf(served));
-    // Awaited here: the sandbox is closed when this function returns.
+    // Awaits here, because the sandbox is closed when this function returns.
     return await addAttachment({ served, sandbox, records: this.#parts.records }, signal);
   }
 
@@ -184,7 +184,7 @@ function optionsOf({ call }: ServedCall): SandboxOptions {
   return { allowsOwn: call.request.netnsOverride };
 }
 
-/** Equal ADDs are for the same sandbox too. */
+/** Distinguishes calls by their sandbox too: equal ADDs are for the same one. */
 function sandboxDigest({ digest, given: { netns } }: ServedCall): string {
   return `${digest} ${netns.path} ${netns.dev} ${netns.ino}`;
 }

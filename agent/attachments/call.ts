@@ -1,6 +1,6 @@
 /**
- * One call in the agent: what is asked for, on which node, and its log; the same steps as an executable's (cmd/serve-call.ts). And what the
- * caller is answered: the plugin prints the body unread, and ends with 0 for 200 and 1 for the rest (A§11.3).
+ * Resolves one call in the agent: what is asked for, on which node, and its log, by the same steps as an executable (cmd/serve-call.ts).
+ * Makes the answer too: the plugin prints the body unread, and ends with 0 for 200 and 1 for the rest (A§11.3).
  */
 
 import type { CniCall } from "../../handover/call.ts";
@@ -77,11 +77,11 @@ export function resolveCall(given: CniCall, { nodes, ipamType, tracing }: Surrou
 }
 
 /**
- * The agent runs an IPAM plugin that is another program only where it sees it (A§11.3).
+ * Refuses an IPAM plugin that is another program and that the agent does not see (A§11.3).
  * @throws TortieError `delegate-elsewhere`: the caller, who sees more or knows better words, serves the call itself
  */
 export function assertDelegateIsHere({ call }: ServedCall): void {
-  // Nor does it keep endpoints that another program builds: it could neither restore nor mend them.
+  // Does not keep endpoints that another program builds either: it could neither restore nor mend them.
   if (call.config.dataplaneOptions?.type === "grpc") {
     throw new TortieError("delegate-elsewhere", "the plugin itself calls the gRPC dataplane of its configuration");
   }
@@ -93,14 +93,14 @@ export function assertDelegateIsHere({ call }: ServedCall): void {
   }
 }
 
-/** A value that is no object stays as it is: the configuration's decoder reports it. */
+/** Puts the IPAM type in. Leaves a value that is not an object as it is: the configuration's decoder reports it. */
 function withIpamType(request: CniRequest, type: string | undefined): CniRequest {
   const { ipam = {} } = request.netconf;
   if (type === undefined || !isJsonObject(ipam) || (ipam.type ?? "") !== "") return request;
   return { ...request, netconf: { ...request.netconf, ipam: { ...ipam, type } } };
 }
 
-/** The header before `runtimeConfig`; what is no trace context is as good as absent. */
+/** Prefers the header to `runtimeConfig`, and ignores what is not a trace context. */
 function parentOf(header: string | undefined, { netconf }: CniRequest): { readonly traceparent?: string; readonly parent?: TraceParent } {
   const { runtimeConfig } = netconf;
   const given = [header, isJsonObject(runtimeConfig) ? runtimeConfig.traceparent : undefined];
@@ -158,7 +158,7 @@ export function errorAnswer(error: unknown, secrets?: Secrets): Answer {
   };
 }
 
-/** What failed first; what an undo met afterwards wraps it. */
+/** Finds what failed first; an error of an undo afterwards wraps it. */
 function firstOf(error: unknown): unknown {
   return error instanceof SuppressedError ? firstOf(error.suppressed) : error;
 }

@@ -1,6 +1,6 @@
 /**
- * ADD and DEL in the agent (A§11.4, A§5.10): the flows of `main-plugin/` with a record that is written before each effect, so that a killed
- * agent's successor knows what there may be. A repeated ADD is answered from the record, after a look at the link.
+ * Runs ADD and DEL in the agent (A§11.4, A§5.10): the flows of `main-plugin/` with a record that is written before each effect, so that a
+ * killed agent's successor knows what there may be. A repeated ADD is answered from the record, after a look at the link.
  */
 import { grantOf, RecordingJournal } from "../../handover/add-journal.ts";
 import { callText } from "../../handover/call-body.ts";
@@ -19,9 +19,8 @@ import { desiredStateOf, planAttachment } from "../../main-plugin/plan.ts";
 import { routersFor } from "../../main-plugin/plan-endpoint-form.ts";
 import { chainedResult, isChained, serve } from "../../main-plugin/serve.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
-import { sandboxOfRecord } from "../endpoints/recorded-sandbox.ts";
+import { recordedOf, sandboxOfRecord } from "../endpoints/sandbox.ts";
 import type { ServedCall } from "./call.ts";
-import { recordedOf } from "./sandbox.ts";
 
 /** The agent's endpoints. The record of each is the journal of its ADD and DEL (A§11.4). */
 export type AttachmentRecords = Pick<
@@ -76,7 +75,7 @@ export async function addAttachment(operation: Operation, signal: AbortSignal): 
 }
 
 /**
- * DEL, and the removal of what an ADD left: the record is first and last. It is carried out whatever becomes of its caller.
+ * Runs a DEL, or removes what an ADD left: the record is first and last. Goes on whatever becomes of its caller.
  * @throws what the flow throws; the removal of a known attachment is repeated behind until nothing is left
  */
 export async function removeAttachment({ served, records, sandbox: given }: Operation): Promise<void> {
@@ -103,7 +102,7 @@ function resolved(call: NetworkCall): NetworkCall | AttachmentCall {
   }
 }
 
-/** What another operation of this attachment left undone goes first. @returns the record of an attachment that is there */
+/** Removes first what another operation of this attachment left undone. @returns the record of an attachment that is there */
 async function settledRecord(operation: Operation): Promise<EndpointRecord | undefined> {
   const { served, records } = operation;
   const known = records.find(served.attachment);
@@ -127,7 +126,7 @@ function newAttachment({ served, sandbox }: Operation, call: NetworkCall | Attac
   };
 }
 
-/** The addresses of another plugin's interface are not the agent's to give back (A§3.8). */
+/** Describes the link. The addresses of another plugin's interface are not the agent's to give back (A§3.8). */
 function linkOf(call: NetworkCall): Pick<EndpointRecord, "linkForm"> & Partial<Pick<EndpointRecord, "addresses">> {
   if (!isChained(call)) return { linkForm: call.config.linkForm === "endpoint" ? "endpoint" : "routed" };
   const addresses = chainedResult(call).result.ips.map((ip): RecordedAddress => {
@@ -137,7 +136,7 @@ function linkOf(call: NetworkCall): Pick<EndpointRecord, "linkForm"> & Partial<P
   return { linkForm: "attached", addresses };
 }
 
-/** What a committed record says that the attachment holds; `undefined` when it does not say it. */
+/** Reads from a committed record what the attachment holds; `undefined` when the record does not say. */
 function heldBy({ desired, result }: EndpointRecord, { request }: NetworkCall): HeldAddresses | undefined {
   if (desired === undefined || result === undefined) return undefined;
   const { ips, routes, dns } = parseResult(parseJson(result), request.cniVersion ?? ABSENT_VERSION_OF_MAIN_RESULT);
@@ -145,7 +144,7 @@ function heldBy({ desired, result }: EndpointRecord, { request }: NetworkCall): 
   return { addresses, hostRoutes: desired.host.routes.length > 0, routes, dns };
 }
 
-/** Whether the kernel still has what the recorded result says, in this very sandbox. */
+/** Says whether the kernel still has what the recorded result says, in this very sandbox. */
 async function stillStands(
   { netns, podMac }: EndpointRecord,
   held: HeldAddresses,
@@ -161,8 +160,8 @@ async function stillStands(
 }
 
 /**
- * The flow has taken back what it made. What it may have left, a record that others read or something that it could not take back, is
- * removed as a DEL removes it; the record goes last. Of a repeated ADD nothing that was there before is given up.
+ * Removes what the flow may have left after it took back what it made, a record that others read or something that it could not take back,
+ * as a DEL does; the record goes last. Gives up nothing that was there before a repeated ADD.
  */
 async function takeBack(error: unknown, known: EndpointRecord | undefined, record: EndpointRecord, operation: Operation): Promise<void> {
   const { served, records } = operation;

@@ -1,7 +1,8 @@
 /**
- * GC in the agent (A§11.5): the attachments of this network that the runtime does not list are removed by their records, each in its own
+ * Runs a GC in the agent (A§11.5): removes the attachments of this network that the runtime does not list by their records, each in its own
  * turn, and then the flow of `main-plugin/gc.ts` collects what has no record. A GC never holds up the ADDs of its network: it asks before
- * each removal whether the attachment is in use, and only an ADD of the very container that it removes something of waits, for that removal.
+ * each removal whether the attachment is in use, and only an ADD of the very container that it removes something of waits, for that
+ * removal.
  */
 
 import type { EndpointRecord } from "../../handover/record.ts";
@@ -54,11 +55,11 @@ export async function collectAttachments(served: ServedCall, { records, collecti
 }
 
 export interface OwnCollection extends Collection, Disposable {
-  /** Whether an ADD of the attachment has come since the GC began. */
+  /** Says whether an ADD of the attachment has come since the GC began. */
   hasBegun(attachment: AttachmentId): boolean;
 }
 
-/** What a GC and the calls that come meanwhile know of each other. */
+/** Tells a GC and the calls that come meanwhile about each other. */
 export class Collections {
   readonly #busy: () => readonly string[];
   readonly #clock: Clock;
@@ -73,7 +74,7 @@ export class Collections {
     this.#clock = clock;
   }
 
-  /** An ADD has come: no GC that runs now may take its attachment for lost. */
+  /** Notes that an ADD has come: no GC that runs now may take its attachment for lost. */
   addCame(attachment: AttachmentId): void {
     for (const begun of this.#begun) begun.add(lineKey(attachment));
   }
@@ -86,7 +87,7 @@ export class Collections {
     await withLimit(this.#clock, { limitMs: ADD_WAIT_LIMIT_MS, late, signal }, () => removal);
   }
 
-  /** A GC of the network begins; disposing of the collection ends it. */
+  /** Begins a GC of the network; disposing of the collection ends it. */
   begin(network: string): OwnCollection {
     const begun = new Set<string>();
     this.#begun.add(begun);
@@ -103,7 +104,7 @@ export class Collections {
     };
   }
 
-  /** Of two GCs that remove something of one container the ADD waits for both. */
+  /** Makes the ADD wait for both of two GCs that remove something of one container. */
   async #removing(container: string, work: () => Promise<void>): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const others = this.#removals.get(container);

@@ -10,7 +10,7 @@ import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { ForeignCniError, TortieError } from "../../lib/errors/errors.ts";
 import { parseJson } from "../../lib/json/parse.ts";
 import { isJsonObject } from "../../lib/json/value.ts";
-import { encode } from "../../main-plugin/delegates/host-local.ts";
+import { encode } from "../../main-plugin/delegates.ts";
 import { connectIpam, findIpam, ipamInput } from "../../main-plugin/ipam-source.ts";
 import type { GrantWitness } from "../endpoints/mend-link.ts";
 import { resolveCall, type ServedCall, type Surroundings } from "./call.ts";
@@ -39,7 +39,7 @@ export class StoreWitness implements GrantWitness {
     }
   }
 
-  /** A registered endpoint's address is proven by its token, a container's by the attachment. */
+  /** Takes the token as the proof of a registered endpoint's address, and the attachment as that of a container's. */
   async #isGrantedByFile({ attachment, pod }: EndpointRecord, { token }: RecordedAddress, address: Address): Promise<boolean> {
     const grant = (await this.#parts.files().read(address))?.grant;
     if (grant === undefined) return false;
@@ -59,12 +59,12 @@ export class StoreWitness implements GrantWitness {
     }
   }
 
-  /** The allocator and store of the record's network; `undefined` for an endpoint that was registered. @throws Error */
+  /** Opens the allocator and store of the record's network; `undefined` for an endpoint that was registered. @throws Error */
   ipamOf(record: EndpointRecord): Promise<IpamNode> | undefined {
     return this.#callOf(record)?.node.ipam();
   }
 
-  /** CHECK of the IPAM plugin with the result that the ADD printed: a virtual machine's handle is its own, another plugin has its own store. */
+  /** Runs the IPAM plugin's CHECK with the result of the ADD: a virtual machine's handle is its own, another plugin has its own store. */
   async #isGrantedByCheck(record: EndpointRecord): Promise<boolean> {
     const served = this.#callOf(record);
     if (served === undefined) return false;
@@ -78,7 +78,7 @@ export class StoreWitness implements GrantWitness {
     }
   }
 
-  /** The attachment's CHECK; `undefined` for an endpoint that was registered, and has no network configuration. */
+  /** Makes the attachment's CHECK; `undefined` for an endpoint that was registered, and has no network configuration. */
   #callOf({ request, result }: EndpointRecord): ServedCall | undefined {
     if (request?.call === undefined) return undefined;
     const served = resolveCall(parseCall(request.call, "CHECK"), this.#parts);

@@ -1,7 +1,7 @@
 /**
- * A new cluster has neither ClusterInformation nor a pool until the controller, or a person, has made them. An ADD that comes before waits
- * for them (`--first-pool-wait`), so that the first pods of a cluster need no second try. Once a datastore has both, nothing is asked any
- * more; who waits in vain learns why from the ADD itself.
+ * Makes an ADD wait for ClusterInformation and a pool (`--first-pool-wait`), which a new cluster has only when the controller, or a person,
+ * has made them, so that the first pods of a cluster need no second try. Once a datastore has both, nothing is asked any more; who waits in
+ * vain learns why from the ADD itself.
  */
 
 import { wantedFamilies } from "../../ipam-plugin/status.ts";
@@ -41,7 +41,7 @@ export class NewCluster {
     this.#options = options;
   }
 
-  /** Ends when everything is there, after the limit, or with the signal. Never rejects. */
+  /** Waits until everything is there, the limit has passed, or the signal is aborted. Never rejects. */
   async untilMade({ call, node, log }: Waiting, signal: AbortSignal): Promise<void> {
     const { limitMs, clock, health } = this.#options;
     if (limitMs === 0 || call.traits.poolsFrom !== "cluster") return;
@@ -91,7 +91,7 @@ function neededBy({ config }: Waiting["call"]): readonly string[] {
   return [INFORMATION, ...wantedFamilies(config).flatMap(({ family, entries }) => (entries.length === 0 ? [POOLS[family]] : []))];
 }
 
-/** A datastore that does not answer has nothing yet; why, the ADD says. */
+/** Looks once. A datastore that does not answer has nothing yet; the ADD says why. */
 async function lookAt(node: Waiting["node"]): Promise<ReadonlySet<string>> {
   try {
     const { clusterInformation, pools } = await node.datastore();

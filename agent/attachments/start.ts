@@ -1,13 +1,12 @@
 /** Starts what serves attachments: the datastores behind their networks, the CNI verbs, and what plugins did while the agent was away. */
-
 import { AttachmentLocks } from "../../handover/attachment-locks.ts";
+import { type EndpointRecord, isUnfinishedAdd } from "../../handover/record.ts";
 import { HOST_SCOPE } from "../../lib/config/ipam-section.ts";
 import { SECOND_MS } from "../../lib/resident/options.ts";
 import { NEVER, SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
 import type { NodeParts } from "../../main-plugin/node.ts";
 import { Nodes } from "../../main-plugin/nodes.ts";
 import { type BlocksOptions, blocksParts } from "../addresses/blocks-parts.ts";
-import { forgetRegistered } from "../endpoints/forget-registered.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
 import { checkStatus } from "../observe/health.ts";
 import type { NodeRanges } from "../ranges/start.ts";
@@ -70,7 +69,7 @@ export async function startAttachments(
     assertReady: () => checkStatus(health.health),
     tracing,
   });
-  // Before what an earlier agent left undone is removed: a plugin may have made it once more meanwhile.
+  // Comes before the removal of what an earlier agent left undone: a plugin may have made it once more meanwhile.
   await away.adoption.all();
   manager.finishBy((record) => service.finish(record));
   return { service, away };
@@ -78,4 +77,29 @@ export async function startAttachments(
 
 function ipamTypeOf({ options }: AgentContext): { readonly ipamType?: string } {
   return options.ipam === "host-scope" ? { ipamType: HOST_SCOPE } : {};
+}
+
+export interface ForgetParts {
+  readonly endpoints: Pick<EndpointManager, "write" | "remove" | "discard" | "retry">;
+  /** Gives back an address of this node's range. */
+  readonly release: (address: string, token: string) => Promise<void>;
+}
+
+/**
+ * Forgets an endpoint that was registered (A§2.7): its interface is its maker's, only the record and our addresses are ours.
+ * @throws what a release throws: the removal is repeated behind until nothing is left
+ */
+export async function forgetRegistered(record: EndpointRecord, { endpoints, release }: ForgetParts): Promise<void> {
+  // An interrupted registration has taken nothing over: its addresses are still the client's.
+  if (isUnfinishedAdd(record)) return endpoints.discard(record);
+  const begun = await endpoints.write({ ...record, phase: "deleting:begun" });
+  try {
+    for (const { address, grant, token } of begun.addresses) {
+      if (grant === "file" && token !== undefined) await release(address, token);
+    }
+  } catch (error) {
+    await endpoints.retry(begun, error);
+    throw error;
+  }
+  await endpoints.remove(begun);
 }

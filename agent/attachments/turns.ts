@@ -1,5 +1,5 @@
 /**
- * One attachment, one operation at a time (A§11.4): ADD waits for DEL, CHECK for either, and a DEL ends the ADDs before it and waits
+ * Runs one operation an attachment at a time (A§11.4): ADD waits for DEL, CHECK for either, and a DEL ends the ADDs before it and waits
  * until what they had made is taken back. Equal ADDs are one operation with several callers, and so are equal DELs.
  *
  * A caller that goes away leaves its operation. An ADD or CHECK without any caller is ended; a DEL is carried out all the same.
@@ -43,7 +43,7 @@ export class AttachmentTurns<T> {
     return await outcomeFor(turn.caller, operation);
   }
 
-  /** Whether something is done with the attachment now. */
+  /** Says whether something is done with the attachment now. */
   isBusy(key: string): boolean {
     return this.#lines.has(key);
   }
@@ -89,7 +89,7 @@ function endAdds(line: readonly Operation<unknown>[]): void {
   }
 }
 
-/** The operation's outcome, or what took the caller away before. */
+/** Waits for the operation's outcome, or for what takes the caller away before. */
 async function outcomeFor<T>(caller: AbortSignal, operation: Operation<T>): Promise<T> {
   operation.callers++;
   const { promise: gone, reject } = Promise.withResolvers<never>();

@@ -1,10 +1,9 @@
-/** One endpoint in the agent's memory: its record, its state, its status log and its builds. */
+/** Holds one endpoint in the agent's memory: its record, its state, its status log and its builds. */
 
 import type { EndpointRecord } from "../../handover/record.ts";
 import type { Clock } from "../../lib/system/waiting.ts";
 import { type Mendable, Mending, type MendingParts } from "./mending.ts";
-import { type Actor, judgeTransition, type State } from "./states.ts";
-import { type StatusCode, StatusLog, type StatusType } from "./status-log.ts";
+import { type Actor, judgeTransition, type State, type StatusCode, StatusLog, type StatusType } from "./status.ts";
 import type { RecordStore } from "./store.ts";
 
 export type ShownState = State | "not-ready";
@@ -43,7 +42,7 @@ export class Endpoint implements Mendable {
     return this.#state;
   }
 
-  /** What others are shown: an endpoint whose newest status of some type is not OK is not ready (A§5.2). */
+  /** Shows others an endpoint as not ready whose newest status of some type is not OK (A§5.2). */
   get shownState(): ShownState {
     return this.#state === "ready" && this.log.status() !== "OK" ? "not-ready" : this.#state;
   }

@@ -14,11 +14,10 @@ import type { Tasks } from "../../lib/resident/tasks.ts";
 import { bootTimeMs } from "../../lib/system/libc.ts";
 import { endsWithin, withLimit } from "../../lib/system/waiting.ts";
 import { Endpoint, type EndpointParts } from "./endpoint.ts";
-import { IdPool } from "./ids.ts";
 import { INITIAL_BUILD, type MendingParts, mendingLane, RESTORE_BUILD } from "./mending.ts";
-import { isEnded } from "./states.ts";
+import { isEnded } from "./status.ts";
 import type { RecordStore } from "./store.ts";
-import { EndpointTable } from "./table.ts";
+import { EndpointTable, IdPool } from "./table.ts";
 
 export interface EndpointManagerOptions extends Pick<MendingParts, "clock" | "mend" | "onBuilt"> {
   readonly store: RecordStore;
@@ -70,12 +69,12 @@ export class EndpointManager {
     return this.#table.get(id);
   }
 
-  /** In the order of their ids, without those whose ADD is under way: only operators see these (A§5.3). */
+  /** Lists endpoints in the order of their ids, without those whose ADD is under way: only operators see these (A§5.3). */
   endpoints(): readonly Endpoint[] {
     return this.all().filter(({ state }) => state !== "creating");
   }
 
-  /** In the order of their ids. */
+  /** Lists all endpoints in the order of their ids. */
   all(): readonly Endpoint[] {
     return this.#table.list();
   }
@@ -108,7 +107,7 @@ export class EndpointManager {
   }
 
   /**
-   * An endpoint that an earlier agent left, or that direct mode made (A§7.3). Its record is on disk.
+   * Takes back an endpoint that an earlier agent left, or that direct mode made (A§7.3). Its record is on disk.
    * @throws Error when its id is in use
    */
   restore(record: EndpointRecord): Endpoint {
@@ -122,12 +121,12 @@ export class EndpointManager {
   }
 
   /**
-   * An attachment that direct mode made: it is given an id, and is there as a restored one is (A§11.6). Where there is an endpoint of this
+   * Gives an id to an attachment that direct mode made, and then treats it as a restored one (A§11.6). If there is an endpoint of this
    * attachment, it gets the record: the plugin was the last to change it. Durable when it returns.
    */
   async adopt(found: EndpointRecord): Promise<void> {
     const known = this.#table.ofAttachment(found.attachment);
-    // The plugin's ADD was cut off, the attachment is there as before it. What differs now is mended.
+    // The plugin's ADD was cut off, and the attachment is there as before. What differs now is mended.
     if (known !== undefined && isCommitted(known.record) && isUnfinishedAdd(found)) return known.mending.trigger(RESTORE_BUILD);
     const { bootId, store } = this.#options;
     const adopted = { ...found, bootId };
@@ -144,7 +143,7 @@ export class EndpointManager {
   }
 
   /**
-   * Durable when it returns. A record whose phase says so begins the removal: builds end, names are given up (A§5.10 step 1).
+   * Writes the record, durable when it returns. If its phase says so, the removal begins: builds end, names are given up (A§5.10 step 1).
    * @throws TortieError `link-delete-timeout` while a build that does not end may still make the link: the removal is repeated until then
    */
   async write(record: EndpointRecord): Promise<EndpointRecord> {
@@ -157,7 +156,7 @@ export class EndpointManager {
     throw error;
   }
 
-  /** In memory alone: what the API shows of an ADD under way. */
+  /** Keeps the record in memory alone: what the API shows of an ADD under way. */
   keep(record: EndpointRecord): EndpointRecord {
     return this.#endpointOf(record).keep(record);
   }
@@ -177,7 +176,7 @@ export class EndpointManager {
     return endpoint.record;
   }
 
-  /** The point of no return. */
+  /** Passes the point of no return. */
   async commit(record: EndpointRecord): Promise<EndpointRecord> {
     const endpoint = this.#endpointOf(record);
     const committedAt = this.#options.clock.date().toISOString();
@@ -189,7 +188,7 @@ export class EndpointManager {
     return written;
   }
 
-  /** An ADD was taken back: nothing of it is left. */
+  /** Forgets an ADD that was taken back whole. */
   async discard(record: EndpointRecord): Promise<void> {
     const endpoint = this.#endpointOf(record);
     const error = await this.#beginRemoval(endpoint);
@@ -198,19 +197,19 @@ export class EndpointManager {
     this.#forget(endpoint);
   }
 
-  /** Link, addresses and record in the store are gone: what is left of a removal (A§5.10 steps 3, 6 to 8). */
+  /** Finishes a removal when link, addresses and record in the store are gone (A§5.10 steps 3, 6 to 8). */
   async remove(record: EndpointRecord): Promise<void> {
     const endpoint = this.#endpointOf(record);
     await this.#beginRemoval(endpoint);
     const { store, clock } = this.#options;
     endpoint.transition("disconnected", "Endpoint is removed");
-    // While its file is in its place.
+    // Happens while its file is in its place.
     endpoint.log.flush();
     store.retire(record.id, clock.date().getTime());
     this.#forget(endpoint);
   }
 
-  /** A removal could not be finished: controller `finish-delete-<id>` repeats it. */
+  /** Repeats a removal that could not be finished, by controller `finish-delete-<id>`. */
   async retry(record: EndpointRecord, error: unknown): Promise<void> {
     this.#options.log.error(`endpoint ${record.id} is not removed yet, it is tried again: ${messageOf(error)}`);
     this.#table.get(record.id)?.note("Failure", "Other", `Removal failed: ${messageOf(error)}`);
@@ -250,7 +249,7 @@ export class EndpointManager {
   /** Repeats the removal until it is done; the first try comes at once. */
   #repeat(record: EndpointRecord): void {
     const { id, attachment } = record;
-    // Without a way to finish yet: `finishBy` will take over all of them.
+    // There is no way to finish yet: `finishBy` will take over all of them.
     if (this.#finish === undefined || this.#retried.has(id)) return;
     this.#retried.add(id);
     const unfinished = () => {
@@ -272,7 +271,7 @@ export class EndpointManager {
     const { id } = endpoint;
     this.#table.remove(endpoint);
     this.#ids.release(id);
-    // Not awaited: it may be the one that runs now.
+    // Does not wait: it may be the one that runs now.
     if (this.#retried.delete(id)) void this.#options.controllers.remove(`finish-delete-${id}`);
     this.#tell("gone", endpoint);
   }

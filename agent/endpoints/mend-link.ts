@@ -11,7 +11,7 @@ import { TortieError } from "../../lib/errors/errors.ts";
 import type { Sandbox } from "../../lib/system/sandbox.ts";
 import { inTime } from "../../lib/system/waiting.ts";
 import type { Mendable } from "./mending.ts";
-import { isSandboxGone, isUnproven, openRecorded } from "./recorded-sandbox.ts";
+import { isSandboxGone, isUnproven, openRecorded } from "./sandbox.ts";
 
 /**
  * Keeps apart what the agent and a plugin that works without it do to one attachment (A§11.6).
@@ -21,7 +21,7 @@ import { isSandboxGone, isUnproven, openRecorded } from "./recorded-sandbox.ts";
 export type HoldAttachment = (attachment: AttachmentId, signal: AbortSignal) => Promise<Disposable | undefined>;
 
 export interface GrantWitness {
-  /** What the store, the grant file or the IPAM plugin says now. @throws Error when it cannot be asked */
+  /** Asks the store, the grant file or the IPAM plugin what it says now. @throws Error when it cannot be asked */
   isGranted(record: EndpointRecord, address: RecordedAddress): Promise<boolean>;
 }
 
@@ -35,7 +35,7 @@ export interface LinkParts {
 /** What others have put into the sandbox meanwhile stands in the way of a link that is made again: no try of ours changes that. */
 const IN_THE_WAY: ReadonlySet<string> = new Set(["interface-exists", "route-conflict"]);
 
-/** For asking whether the addresses of a link that is to be mended are granted: an outage must not hold up a DEL, nor the rest. */
+/** Limits the question whether the addresses of a link to mend are granted: an outage must not hold up a DEL, nor the rest. */
 const ASK_LIMIT_MS = 5_000;
 
 /** @throws TortieError what the dataplane throws; the signal's reason */
@@ -53,7 +53,7 @@ export async function mendLink(endpoint: Mendable, { dataplane, grants, hold }: 
     const granted = await provenAddresses(endpoint, grants);
     signal.throwIfAborted();
     if (granted === undefined) return;
-    // Last: a plugin leaves the word of its DEL before it touches the link, and releases the addresses after that.
+    // Comes last: a plugin announces its DEL before it touches the link, and releases the addresses after that.
     using held = await hold(record.attachment, signal);
     if (held !== undefined) return await makeAgain(endpoint, sandbox, granted, desired, dataplane, signal);
     return endpoint.note("OK", "Other", "The link is gone and is not made again: the attachment was deleted without the agent");
@@ -71,17 +71,17 @@ export async function mendLink(endpoint: Mendable, { dataplane, grants, hold }: 
   }
 }
 
-/** The link itself is proven by its owner's name or its index. A route uses the address, which another pod may have meanwhile. */
+/** Leaves out the routes, whose address another pod may have meanwhile. The link is proven by its owner's name or its index. */
 function withoutRoutes({ desired, ...pair }: RecordedPair): RecordedPair {
   return { ...pair, desired: { ...desired, host: { ...desired.host, routes: [] } } };
 }
 
-/** What a record says of the pair, for a comparison. */
+/** Reads from a record what to compare of the pair. */
 function pairOf({ hostInterface }: EndpointRecord, desired: DesiredState): RecordedPair {
   return { desired, hostIndex: hostInterface?.index };
 }
 
-/** What differs of an endpoint's link; nothing for one whose sandbox is gone. @throws TortieError as `openRecorded` and `drift` */
+/** Lists what differs of an endpoint's link; nothing for one whose sandbox is gone. @throws TortieError as `openRecorded` and `drift` */
 export async function linkDrift(record: EndpointRecord, dataplane: Pick<Dataplane, "drift">): Promise<readonly Difference[]> {
   const { desired } = record;
   if (desired === undefined || isSandboxGone(record)) return [];
@@ -89,7 +89,7 @@ export async function linkDrift(record: EndpointRecord, dataplane: Pick<Dataplan
   return await dataplane.drift(sandbox, pairOf(record, desired));
 }
 
-/** Whether the kernel has everything that an endpoint wants, in its own sandbox. */
+/** Says whether the kernel has everything that an endpoint wants, in its own sandbox. */
 export async function isConnected(record: EndpointRecord, dataplane: Pick<Dataplane, "inspect">): Promise<boolean> {
   const { desired } = record;
   if (desired === undefined) return false;
@@ -128,8 +128,8 @@ async function provenAddresses(endpoint: Mendable, grants: GrantWitness): Promis
 }
 
 /**
- * Whether the addresses of a link that stands are its endpoint's. A link whose address is somebody else's, or nobody's, is left as it is. What
- * another plugin granted is asked about only before it is used again.
+ * Finds out whether the addresses of a link that stands are its endpoint's. Leaves a link as it is whose address is somebody else's, or
+ * nobody's. Asks about what another plugin granted only before it is used again.
  * @returns `undefined` where nobody can be asked in time
  */
 async function wordOfStore(endpoint: Mendable, grants: GrantWitness): Promise<boolean | undefined> {
@@ -174,7 +174,7 @@ function textOf({ side, object, wanted, found }: Difference): string {
   return `${side} ${object}: wanted ${wanted}, found ${found}`;
 }
 
-/** Whoever makes a link with recorded addresses takes this, and only `prove` makes it. */
+/** Proves that recorded addresses are granted: whoever makes a link with them takes this, and only `prove` makes it. */
 export class GrantedAddresses {
   readonly addresses: readonly string[];
 
@@ -190,7 +190,7 @@ export class GrantedAddresses {
   }
 }
 
-/** The addresses of a record that are not granted to its endpoint any more. @throws what the witness throws */
+/** Lists the addresses of a record that are not granted to its endpoint any more. @throws what the witness throws */
 export async function lostAddresses(record: EndpointRecord, witness: GrantWitness): Promise<readonly string[]> {
   const lost: string[] = [];
   for (const recorded of record.addresses) {

@@ -3,13 +3,14 @@
  * Each trigger is followed by a run of at least its level that began after it: a run takes with it everything that was asked for until then.
  * What failed is tried again for ever.
  */
+
 import { availableParallelism } from "node:os";
 import type { EndpointRecord } from "../../handover/record.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { Lane } from "../../lib/resident/lane.ts";
 import { type Clock, pauseAfter } from "../../lib/system/waiting.ts";
-import { type Actor, allowsBuild, type State } from "./states.ts";
-import type { StatusCode, StatusType } from "./status-log.ts";
+import type { StatusCode, StatusType } from "./status.ts";
+import { type Actor, allowsBuild, type State } from "./status.ts";
 
 /** Names the levels that the API and the metrics know. Tortie writes and loads no programs, so each level mends the link and nothing else. */
 const LEVELS = { "no-rebuild": 1, reload: 2, "rewrite+load": 3, "compile+load": 4 } as const;
@@ -90,7 +91,7 @@ export class Mending {
     this.#parts = parts;
   }
 
-  /** Whether a run is at the link now. One that does not end when it is told to may still make a link that a removal has taken away. */
+  /** Says whether a run is at the link now. One that does not end on request may still make a link that a removal has taken away. */
   get isAtLink(): boolean {
     return this.#isAtLink;
   }
@@ -129,17 +130,17 @@ export class Mending {
 
   async #runAll(): Promise<void> {
     const { signal } = this.#stopped;
-    // Not within the caller's own turn: it may be in the middle of a change.
+    // Waits for another turn: the caller may be in the middle of a change.
     await Promise.resolve();
     while (this.#isDue()) {
       const isAwaited = () => this.#pending?.triggers.some((trigger) => trigger.isAwaited === true) === true;
-      // Fails only when the endpoint is removed before its turn; whoever waits is told so by `stop`.
+      // Fails only when the endpoint is removed before its turn; `stop` tells whoever waits.
       await this.#parts.lane.run(signal, () => this.#runOnce(signal), isAwaited).catch(() => undefined);
     }
     this.#running = undefined;
   }
 
-  /** A restored endpoint is mended when its restore says so; what others ask for meanwhile joins that run. */
+  /** Says whether a run may begin. A restored endpoint is mended when its restore says so; what others ask for meanwhile joins that run. */
   #isDue(): boolean {
     if (this.#pending === undefined) return false;
     return this.#endpoint.state !== "restoring" || this.#pending.triggers.some(({ isRestore }) => isRestore === true);
@@ -203,13 +204,13 @@ export class Mending {
     return endpoint.transition("regenerating", reason, "builder");
   }
 
-  /** A run that was overtaken leaves the state to the one that follows. */
+  /** Ends a run. One that was overtaken leaves the state to the one that follows. */
   #end(reason: string): void {
     const { state } = this.#endpoint;
     if (state === "regenerating" || state === "waiting-to-regenerate") this.#endpoint.transition("ready", reason, "builder");
   }
 
-  /** After a pause that grows with each failure in a row, and unless a success or the end comes first. */
+  /** Tries again after a pause that grows with each failure in a row, unless a success or the end comes first. */
   #tryAgain(level: Level): void {
     const { clock } = this.#parts;
     this.#pause?.abort();

@@ -16,7 +16,7 @@ import type { Clock } from "../../lib/system/waiting.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { EndpointManager } from "./manager.ts";
 import { RESTORE_BUILD } from "./mending.ts";
-import { isSandboxGone } from "./recorded-sandbox.ts";
+import { isSandboxGone } from "./sandbox.ts";
 import type { RecordStore } from "./store.ts";
 
 export interface LocalPartOptions {
@@ -56,7 +56,7 @@ export function restoreLocal({ store, endpoints, links, clock, log }: LocalPartO
     const { id, kind } = stored;
     if (kind === "empty") store.discard(id);
     else if (kind === "unreadable") {
-      // Kept for a person. Its addresses are unknown, so they are not given back.
+      // Keeps it for a person. Its addresses are unknown, so they are not given back.
       const path = store.setAsideBad(id, now);
       endpoints.rest(id);
       numbers.bad++;
@@ -76,7 +76,7 @@ export function restoreLocal({ store, endpoints, links, clock, log }: LocalPartO
   return { ...numbers, read: ids.length, ready, milliseconds };
 }
 
-/** Without the links nothing can be said of any endpoint, and all of them stay. */
+/** Reads the links. Without them nothing can be judged of any endpoint, and all of them stay. */
 function linksOrNone(links: LocalPartOptions["links"], log: LocalPartOptions["log"]): readonly HostLink[] | undefined {
   try {
     return links();
@@ -89,7 +89,7 @@ function linksOrNone(links: LocalPartOptions["links"], log: LocalPartOptions["lo
 /** Notes at an endpoint what it lacks at first sight. @returns whether link and sandbox are there */
 function isWhole(endpoint: Endpoint, links: readonly HostLink[] | undefined): boolean {
   const { record } = endpoint;
-  const isGone = () => (isSandboxGone(record) ? `sandbox ${record.netns.path} is gone, or is another one by now` : undefined);
+  const isGone = () => (isSandboxGone(record) ? `sandbox ${record.netns.path} is gone, or is now another one` : undefined);
   const problem = missingLink(endpoint, links) ?? isGone();
   if (problem !== undefined) endpoint.note("Warning", "Other", `First observation at restore: ${problem}`);
   return problem === undefined;

@@ -46,7 +46,7 @@ export class RecordStore {
     return join(this.#directory(id), LOG_FILE);
   }
 
-  /** Whether the id has a directory. */
+  /** Says whether the id has a directory. */
   has(id: number): boolean {
     return existsSync(this.#directory(id));
   }
@@ -137,7 +137,7 @@ function namesIn(path: string): string[] {
   }
 }
 
-/** The time in `<id>-<milliseconds>`, with a number behind it where two fall into one millisecond. */
+/** Reads the time in `<id>-<milliseconds>`, with a number behind it where two fall into one millisecond. */
 function timeOf(name: string): number {
   return Number(/-(\d+)/.exec(name)?.[1] ?? 0);
 }

@@ -1,11 +1,109 @@
-/** Who there is: endpoints by number, by attachment and by every other name. */
-
+/** Numbers the endpoints of this node, and finds one by its number, its attachment or any other name. */
 import type { EndpointRecord } from "../../handover/record.ts";
 import { formatAddress, parseAddress } from "../../lib/addresses/address.ts";
 import { type AttachmentId, lineKey } from "../../lib/cni/attachment-id.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { Endpoint } from "./endpoint.ts";
-import { LARGEST_ID } from "./ids.ts";
+
+const DEFAULT_MAX_ENDPOINTS = 4095;
+/** 16 bits, which programs that keep ids in kernel maps rely on. */
+export const LARGEST_ID = 65535;
+const REST_MS = 60_000;
+
+export interface IdPoolOptions {
+  readonly max?: number;
+  readonly now: () => number;
+  /** Whether the id still has a directory. */
+  readonly hasDirectory: (id: number) => boolean;
+}
+
+interface Released {
+  readonly id: number;
+  readonly at: number;
+}
+
+/**
+ * Gives the endpoints of this node their numbers (A§5.1). Gives the id first that has been free the longest, never within 60 s of its
+ * release and never while a directory of its last owner exists: a client that still knows an old number must not reach another endpoint.
+ */
+export class IdPool {
+  readonly #max: number;
+  readonly #options: IdPoolOptions;
+  readonly #inUse = new Set<number>();
+  /** In the order of their release. */
+  #released: Released[] = [];
+  /** Every id that was ever in use or in the way: only the others are fresh. */
+  readonly #seen = new Set<number>();
+  #nextFresh = 1;
+
+  constructor(options: IdPoolOptions) {
+    this.#max = Math.min(options.max ?? DEFAULT_MAX_ENDPOINTS, LARGEST_ID);
+    this.#options = options;
+  }
+
+  /** @throws TortieError `endpoint-ids-exhausted` */
+  take(): number {
+    const id = this.#takeFresh() ?? this.#takeReleased();
+    if (id === undefined) {
+      throw new TortieError("endpoint-ids-exhausted", `no more endpoint IDs available: ${this.#inUse.size} of ${this.#max} are in use`);
+    }
+    this.#inUse.add(id);
+    this.#seen.add(id);
+    return id;
+  }
+
+  /** Takes an id for what `use` makes of it. An id for which that fails rests. @throws as `take`; what `use` throws */
+  takeFor<T>(use: (id: number) => T): T {
+    const id = this.take();
+    try {
+      return use(id);
+    } catch (error) {
+      this.release(id);
+      throw error;
+    }
+  }
+
+  /**
+   * Takes a certain id, that of a restored endpoint. It may be above the limit, which can have been lowered.
+   * @throws Error when it is in use
+   */
+  reserve(id: number): void {
+    if (this.#inUse.has(id)) throw new Error(`endpoint ID ${id} is already in use`);
+    this.#inUse.add(id);
+    this.#seen.add(id);
+    this.#released = this.#released.filter((one) => one.id !== id);
+  }
+
+  /** Frees an id, but does not give one above the limit again. */
+  release(id: number): void {
+    if (this.#inUse.delete(id) && id <= this.#max) this.#released.push({ id, at: this.#options.now() });
+  }
+
+  /** Keeps an id that nobody has from being given for a while, as a released one. @throws Error when it is in use */
+  rest(id: number): void {
+    this.reserve(id);
+    this.release(id);
+  }
+
+  #takeFresh(): number | undefined {
+    while (this.#nextFresh <= this.#max) {
+      const id = this.#nextFresh++;
+      if (this.#seen.has(id)) continue;
+      if (!this.#options.hasDirectory(id)) return id;
+      // What is in the way may go; until then the id counts as released now.
+      this.#seen.add(id);
+      this.#released.push({ id, at: this.#options.now() });
+    }
+    return undefined;
+  }
+
+  #takeReleased(): number | undefined {
+    const { now, hasDirectory } = this.#options;
+    const latest = now() - REST_MS;
+    const at = this.#released.findIndex((one) => one.at <= latest && !hasDirectory(one.id));
+    return at < 0 ? undefined : this.#released.splice(at, 1)[0]?.id;
+  }
+}
 
 export class EndpointTable {
   readonly #endpoints = new Map<number, Endpoint>();
@@ -51,18 +149,18 @@ export class EndpointTable {
     return this.#attachments.get(lineKey(attachment));
   }
 
-  /** In the order of their ids. */
+  /** Lists the endpoints in the order of their ids. */
   list(): readonly Endpoint[] {
     return [...this.#endpoints.values()].sort((one, other) => one.id - other.id);
   }
 
-  /** Endpoints that have this address, in the text of `formatAddress`. */
+  /** Finds endpoints that have this address, in the text of `formatAddress`. */
   withAddress(family: 4 | 6, address: string): readonly Endpoint[] {
     return [...(this.#named.get(`ipv${family}:${address}`) ?? [])];
   }
 
   /**
-   * The endpoint with this name. One whose ADD has only just begun is not visible yet (A§5.3).
+   * Finds the endpoint with this name. One whose ADD has only just begun is not visible yet (A§5.3).
    * @throws TortieError `endpoint-name-invalid`, `endpoint-unknown`, `endpoint-ambiguous`
    */
   named(name: string): Endpoint {
@@ -79,7 +177,7 @@ export class EndpointTable {
   }
 }
 
-/** Every name of an endpoint but its number. What is not known gives no name. */
+/** Lists every name of an endpoint but its number. What is not known gives no name. */
 function namesOf({ attachment, pod, addresses }: EndpointRecord): string[] {
   const { containerId, ifname } = attachment;
   return [
@@ -124,14 +222,14 @@ function keyOf(text: string): number | string {
   }
 }
 
-/** A decimal or hexadecimal number of 16 bits; a larger one is refused, not cut. */
+/** Reads a decimal or hexadecimal number of 16 bits; refuses a larger one instead of cutting it. */
 function localId(text: string): number {
   const id = /^(0[xX][0-9a-fA-F]+|\d+)$/.test(text) ? Number(text) : Number.NaN;
   if (Number.isNaN(id) || id > LARGEST_ID) throw invalid(text, `a number of at most ${LARGEST_ID} is wanted`);
   return id;
 }
 
-/** `<namespace>/<pod>`; a ":" in place of the "/" is understood. */
+/** Reads `<namespace>/<pod>`, also with a ":" in place of the "/". */
 function podName(text: string, value: string): string {
   const parts = /^([^:/]+)[:/]([^:/]+)$/.exec(value);
   if (parts === null) throw invalid(text, "<namespace>/<pod> is wanted");

@@ -47,7 +47,7 @@ export class DeleteJobs {
     return this.#jobs.size;
   }
 
-  /** Durable when it returns. */
+  /** Adds a job, durable when it returns. */
   add(job: DeleteJob): void {
     if (this.#jobs.size >= MOST_JOBS) this.#dropOldest();
     this.#jobs.set(job.uid, job);
@@ -55,7 +55,7 @@ export class DeleteJobs {
     this.#options.onAdded();
   }
 
-  /** The object is wanted again. */
+  /** Drops the job of an object that is wanted again. */
   cancel(uid: string): void {
     if (this.#jobs.delete(uid)) rmSync(this.#pathOf(uid), { force: true });
   }

@@ -1,5 +1,5 @@
 /**
- * TortieEndpoint, the copy of an endpoint in the cluster (A§6.3): from the endpoint to the object and back, and how they differ. An
+ * Converts an endpoint to TortieEndpoint, its copy in the cluster (A§6.3), and back, and compares the two. An
  * object belongs to a pod, so of several endpoints of one pod one is shown.
  */
 import { createHash } from "node:crypto";
@@ -56,7 +56,7 @@ export interface StoredEndpoint {
 /** Annotation of a static pod's copy at the API server: the UID that the runtime knows the pod by (kubelet, kubetypes). */
 const MIRROR = "kubernetes.io/config.mirror";
 
-/** The object of a static pod belongs to the mirror that there is now: each time the kubelet makes one it has another UID. */
+/** Gives the object of a static pod to the present mirror: each time the kubelet makes one it has another UID. */
 export function withPresentMirror(
   endpoint: ObjectEndpoint,
   { runtimePodUID }: Pick<EndpointRecord, "runtimePodUID">,
@@ -96,12 +96,12 @@ export function contentOf(endpoint: ObjectEndpoint, node: NodeFacts, pod: Pick<P
   };
 }
 
-/** The name of the node where it is legal as a value, else a digest of it. */
+/** Returns the name of the node where it is legal as a value, else a digest of it. */
 export function nodeLabel(node: string): string {
   return node.length <= LONGEST_LABEL ? node : createHash("sha256").update(node).digest("hex").slice(0, LONGEST_LABEL);
 }
 
-/** The object, to be created. */
+/** Makes the object to be created. */
 export function newObject(endpoint: ObjectEndpoint, content: ObjectContent): Fields {
   const [namespace, name] = endpoint.pod.split("/");
   return {
@@ -133,7 +133,7 @@ export function decodeStored(object: Fields): StoredEndpoint {
   };
 }
 
-/** The merge patch that makes the stored object say what it should; `undefined` when it does already. */
+/** Makes the merge patch that corrects the stored object; `undefined` when it is right already. */
 export function specPatch(stored: StoredEndpoint, { labels, spec }: ObjectContent): Fields | undefined {
   const isLabelled = Object.entries(labels).every(([key, value]) => stored.labels[key] === value);
   if (isLabelled && Bun.deepEquals(stored.spec, spec)) return undefined;
@@ -148,7 +148,7 @@ export function statePatch(stored: StoredEndpoint, { state }: ObjectContent): Fi
   return stored.state === state ? undefined : { metadata: { resourceVersion: stored.resourceVersion }, status: { state } };
 }
 
-/** Of the endpoints of one pod the one that is shown: the pod's own interface, of the newest sandbox. */
+/** Chooses which endpoint of a pod is shown: the pod's own interface, of the newest sandbox. */
 export function shownEndpoint(endpoints: readonly ObjectEndpoint[]): ObjectEndpoint | undefined {
   return endpoints.toSorted((a, b) => rank(b) - rank(a) || newest(a, b) || b.id - a.id)[0];
 }

@@ -31,7 +31,7 @@ interface Preconditions {
 
 type Refusal = "not-found" | "already-exists" | "conflict";
 
-/** A refusal that says something about the object, not about the request. */
+/** Reports a refusal that says something about the object, not about the request. */
 class ObjectRefused extends Error {
   readonly refusal: Refusal;
 
@@ -86,7 +86,7 @@ export class ObjectApi {
     return this.#ask(() => this.#custom.patchNamespacedCustomObject({ ...WHERE, ...key, body: patch }));
   }
 
-  /** As `patch`, of the status. */
+  /** Merges into the status, as `patch` does. */
   patchStatus(key: ObjectKey, patch: Fields): Promise<StoredEndpoint> {
     return this.#ask(() => this.#custom.patchNamespacedCustomObjectStatus({ ...WHERE, ...key, body: patch }));
   }
@@ -101,7 +101,7 @@ export class ObjectApi {
 
   async #ask(send: () => Promise<unknown>, conflict: Refusal = "conflict"): Promise<StoredEndpoint> {
     const object = await this.#send(send, conflict);
-    if (!isObject(object)) throw new Error("the API server answered something that is no object");
+    if (!isObject(object)) throw new Error("the API server answered something that is not an object");
     return decodeStored(object);
   }
 
@@ -129,7 +129,7 @@ export interface KubernetesClients {
 }
 
 /**
- * Typed clients of the API server. Only the generated part of @kubernetes/client-node is loaded: with the rest of the package (exec,
+ * Makes typed clients of the API server. Loads only the generated part of @kubernetes/client-node: with the rest of the package (exec,
  * websockets, OpenID) the agent would need 18 MiB more.
  */
 export function kubernetesClients(connection: ApiConnection): KubernetesClients {
@@ -150,7 +150,7 @@ const patchesAreMerged: PromiseMiddleware = {
   post: async (response) => response,
 };
 
-/** HTTP status of a generated client's refusal; 0 for any other error. */
+/** Reads the HTTP status of a generated client's refusal; 0 for any other error. */
 function statusOfRefusal(error: unknown): number {
   return error instanceof Error && "code" in error && typeof error.code === "number" ? error.code : 0;
 }
@@ -159,7 +159,7 @@ function statusOfRefusal(error: unknown): number {
 const ANY_SERVER = "http://server";
 
 /**
- * The generated clients of @kubernetes/client-node on our own connection. Their own HTTP library hands TLS material to undici's
+ * Runs the generated clients of @kubernetes/client-node on our own connection. Their own HTTP library hands TLS material to undici's
  * dispatcher, which Bun's fetch does not look at (design §4).
  */
 function httpLibrary(connection: ApiConnection): HttpLibrary {

@@ -30,11 +30,11 @@ const WATCH_LAG_MS = 10_000;
 
 /** What the agent has of endpoints and pods. */
 export interface ObjectSource {
-  /** Endpoints of pods, committed and not being removed. */
+  /** Lists endpoints of pods, committed and not being removed. */
   endpoints(): readonly ObjectEndpoint[];
-  /** A pod of this node as the watch shows it; `undefined`: not known, or gone. */
+  /** Reads a pod of this node from the watch; `undefined` when it is not known, or gone. */
   pod(key: string): Pick<Pod, "uid" | "ports"> | undefined;
-  /** Kept in the endpoint's record. */
+  /** Keeps the object's identity in the endpoint's record. */
   remember(id: number, object: RecordedObject): void;
 }
 
@@ -65,7 +65,7 @@ export class ObjectSync {
     this.#options = options;
   }
 
-  /** An endpoint was committed, restored or changed: its object follows behind the caller. */
+  /** Notes that an endpoint was committed, restored or changed: its object follows behind the caller. */
   changed(endpoint: Pick<ObjectEndpoint, "id">): void {
     const { controllers } = this.#options;
     if (controllers.trigger(controllerOf(endpoint))) return;
@@ -77,7 +77,7 @@ export class ObjectSync {
     });
   }
 
-  /** An endpoint is being removed, and is no longer among the source's: its object goes, or shows another endpoint of the pod. */
+  /** Removes the object of an endpoint that is no longer among the source's, or lets it show another endpoint of the pod. */
   async removed(endpoint: ObjectEndpoint): Promise<void> {
     const { controllers, source, jobs, onForeign } = this.#options;
     await controllers.remove(controllerOf(endpoint));
@@ -90,7 +90,7 @@ export class ObjectSync {
     if (object !== undefined) jobs.add({ ...keyOf(endpoint.pod), ...object });
   }
 
-  /** As far as is known without asking. */
+  /** Finds the endpoint's object as far as it is known without asking. */
   #ownObject({ pod, podUID, object }: ObjectEndpoint): RecordedObject | undefined {
     const { cache, node } = this.#options;
     const seen = [this.#known.get(pod)?.object, cache.get(pod)].find(
@@ -106,7 +106,7 @@ export class ObjectSync {
     if (endpoint === undefined) return;
     if (shownEndpoint(all.filter((other) => isOfSamePod(other, endpoint)))?.id !== id) return;
     const pod = source.pod(endpoint.pod);
-    // A pod that is gone, or was made again, has no object of ours.
+    // We have no object for a pod that is gone, or was made again.
     if (pod?.uid !== endpoint.podUID) return;
     const content = contentOf(endpoint, node, pod);
     const there = await this.#localCopy(endpoint);
@@ -115,7 +115,7 @@ export class ObjectSync {
     else await this.#settle(endpoint, content, there, signal);
   }
 
-  /** The object as far as it is known here; the server is asked only about one that an earlier process made. */
+  /** Reads the object as far as it is known here, and asks the server only about one that an earlier process made. */
   async #localCopy(endpoint: ObjectEndpoint): Promise<StoredEndpoint | undefined> {
     const { cache, clock } = this.#options;
     const known = this.#known.get(endpoint.pod);

@@ -1,12 +1,29 @@
-/** Starts endpoint objects (A§6.3). Loaded only where `--endpoint-objects` asks for them. */
+/** Starts endpoint objects (A§6.3): watch, controllers, deletions and leftovers. Loaded only where `--endpoint-objects` asks for them. */
 
 import { isCommitted } from "../../handover/record.ts";
+import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
+import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
+import { Observations } from "../../lib/resident/observations.ts";
+import type { Tasks } from "../../lib/resident/tasks.ts";
+import { type Clock, SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
 import type { RestoredEndpoints } from "../endpoints/start.ts";
 import type { AgentContext } from "../start/context.ts";
-import { type ObjectEndpoint, withPresentMirror } from "./endpoint-object.ts";
-import { endpointObjects } from "./endpoint-objects.ts";
-import { kubernetesClients } from "./object-api.ts";
+import { DeleteJobs } from "./delete-jobs.ts";
+import {
+  decodeStored,
+  GROUP,
+  NODE_LABEL,
+  type NodeFacts,
+  nodeLabel,
+  type ObjectEndpoint,
+  PLURAL,
+  type StoredEndpoint,
+  VERSION,
+  withPresentMirror,
+} from "./endpoint-object.ts";
+import { type KubernetesClients, kubernetesClients, ObjectApi } from "./object-api.ts";
+import { type ObjectSource, ObjectSync } from "./object-sync.ts";
 
 export function startEndpointObjects(context: AgentContext, { manager, isRestored }: RestoredEndpoints): void {
   const { options, node, state, cluster, controllers, health, log } = context;
@@ -38,13 +55,13 @@ export function startEndpointObjects(context: AgentContext, { manager, isRestore
     if (event === "ready") objects.changed(endpoint);
     if (event !== "removing") return;
     const ended = objectEndpoint(endpoint, "removed");
-    // Never rejects but for a job that cannot be written; the leftovers are looked for then.
+    // Rejects only if a job cannot be written; the look for leftovers finds the object then.
     if (ended !== undefined) objects.removed(ended).catch((error: unknown) => log.error(`endpoint object ${ended.pod}`, { error }));
   });
   for (const endpoint of manager.endpoints()) if (isCommitted(endpoint.record)) objects.changed(endpoint);
 }
 
-/** @returns `undefined` for what is no pod's, or not committed */
+/** @returns `undefined` for an endpoint that is not a pod's, or not committed */
 function objectEndpoint({ id, record, shownState }: Endpoint, when: "there" | "removed" = "there"): ObjectEndpoint | undefined {
   const { pod, podUID, attachment, addresses, object, committedAt } = record;
   if (pod === undefined || podUID === undefined || (when === "there" && !isCommitted(record))) return undefined;
@@ -59,4 +76,115 @@ function objectEndpoint({ id, record, shownState }: Endpoint, when: "there" | "r
     object,
     committedAt,
   };
+}
+
+const LEFTOVERS_INTERVAL_MS = 60_000;
+
+interface EndpointObjectsOptions {
+  readonly node: NodeFacts;
+  /** `<state>/jobs`. */
+  readonly jobsDirectory: string;
+  readonly clients: Pick<KubernetesClients, "custom">;
+  readonly informers: Informers;
+  readonly controllers: Tasks;
+  readonly source: ObjectSource;
+  /** `--object-qps`. */
+  readonly qps: number;
+  /** The cluster part of restore has ended. */
+  readonly isRestored: () => boolean;
+  readonly onProblem: (message: string) => void;
+  /** Called with a finding, which stays until a call with `undefined`. */
+  readonly onFinding: (key: string, finding: string | undefined) => void;
+  readonly clock?: Clock;
+}
+
+export interface EndpointObjects {
+  /** Notes that an endpoint was committed, restored or changed: its object follows behind the caller. */
+  changed(endpoint: Pick<ObjectEndpoint, "id">): void;
+  /** Removes the object of an endpoint that is no longer among the source's. The deletion is durable when this returns. */
+  removed(endpoint: ObjectEndpoint): Promise<void>;
+  /** Deletions that are still to be done. */
+  readonly pendingDeletions: number;
+}
+
+/** Begins to watch this node's objects, and carries out deletions that an earlier process left. */
+export function endpointObjects(options: EndpointObjectsOptions): EndpointObjects {
+  const { node, clients, informers, controllers, source, qps, isRestored, onProblem, onFinding, clock = SYSTEM_CLOCK } = options;
+  const api = new ObjectApi(clients, { clock, qps });
+  const onAdded = () => void controllers.trigger("object-deletes");
+  const jobs = new DeleteJobs({ directory: options.jobsDirectory, api, onAdded, onProblem });
+  const cache = informers.watch({
+    name: `endpoint objects of ${node.name}`,
+    path: `/apis/${GROUP}/${VERSION}/${PLURAL}`,
+    labelSelector: `${NODE_LABEL}=${nodeLabel(node.name)}`,
+    decode: decodeStored,
+  });
+  const onForeign = (pod: string, other: string | undefined) =>
+    onFinding(
+      `endpoint-object ${pod}`,
+      other === undefined ? undefined : `the TortieEndpoint ${pod} was made by node ${other} for a pod of this node: it is left alone`,
+    );
+  const sync = new ObjectSync({ node, api, jobs, source, cache, controllers, clock, onForeign });
+  const leftovers = new Leftovers({ node: node.name, cache, source, jobs, clock, isRestored });
+  controllers.update("object-deletes", { run: (signal) => jobs.runAll(signal), quiet: true });
+  controllers.update("endpoint-object-leftovers", {
+    run: async () => void leftovers.look(),
+    intervalMs: LEFTOVERS_INTERVAL_MS,
+    quiet: true,
+  });
+  return {
+    changed: (endpoint) => sync.changed(endpoint),
+    removed: (endpoint) => sync.removed(endpoint),
+    get pendingDeletions() {
+      return jobs.count;
+    },
+  };
+}
+
+const LEAST_BETWEEN_LOOKS_MS = 60_000;
+
+interface LeftoversOptions {
+  readonly node: string;
+  readonly cache: ResourceCache<StoredEndpoint>;
+  readonly source: Pick<ObjectSource, "endpoints">;
+  readonly jobs: Pick<DeleteJobs, "add">;
+  readonly clock: Clock;
+  /** The cluster part of restore has ended, so that every endpoint is known. */
+  readonly isRestored: () => boolean;
+}
+
+/**
+ * Deletes objects of this node that no endpoint stands behind any more (A§6.4): an agent was killed between its last word and its job, or
+ * its state was lost. They go after two looks at least a minute apart, and only while the watch has no gap.
+ */
+export class Leftovers {
+  readonly #options: LeftoversOptions;
+  /** By uid. */
+  readonly #seen: Observations;
+
+  constructor(options: LeftoversOptions) {
+    this.#options = options;
+    this.#seen = new Observations(options.clock);
+  }
+
+  /** Looks once. @returns how many objects must be deleted now */
+  look(): number {
+    const { node, cache, jobs, isRestored } = this.#options;
+    const { isSynced, followedSince } = cache.state;
+    const isComplete = isRestored() && isSynced && followedSince !== undefined;
+    let count = 0;
+    if (!isComplete) this.#seen.forget();
+    for (const object of isComplete ? cache.list() : []) {
+      const { namespace, name, uid, resourceVersion, spec, isDeleting } = object;
+      if (spec.node !== node || isDeleting || this.#isOwned(object) || !this.#seen.see(uid, LEAST_BETWEEN_LOOKS_MS)) continue;
+      jobs.add({ namespace, name, uid, resourceVersion });
+      count++;
+    }
+    this.#seen.endLook();
+    return count;
+  }
+
+  #isOwned({ namespace, name, spec }: StoredEndpoint): boolean {
+    return this.#options.source.endpoints().some(({ pod, podUID }) => pod === `${namespace}/${name}` && podUID === spec.podUID);
+  }
 }

@@ -1,12 +1,15 @@
-/** The agent's health and figures (A§8.2, A§8.3). */
+/** Puts the agent's health and figures together (A§8.2, A§8.3), with a warning of NetworkPolicy objects that have no effect. */
 
 import type { AgentFile } from "../../handover/run-directory.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
-import type { OnAnswer } from "../../lib/kubernetes/client/connection.ts";
+import { type Fields, isNumber, isText, parseObject, section } from "../../lib/json/decode.ts";
+import type { ApiConnection, OnAnswer } from "../../lib/kubernetes/client/connection.ts";
+import type { Exchanged } from "../../lib/kubernetes/client/transport.ts";
 import type { CacheState } from "../../lib/kubernetes/watch/resource-cache.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";
 import {
   apiServerCheck,
+  type CheckResult,
   CredentialsCheck,
   controllersCheck,
   Health,
@@ -15,10 +18,9 @@ import {
   watchesCheck,
 } from "../../lib/resident/health.ts";
 import { keepHealthServed, serveMetrics } from "../../lib/resident/health-server.ts";
-import type { TaskRun, TaskStatus } from "../../lib/resident/tasks.ts";
+import type { TaskRun, TaskStatus, Tasks } from "../../lib/resident/tasks.ts";
 import { type Clock, SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
-import { AgentMetrics } from "./metrics.ts";
-import { Standstill } from "./standstill.ts";
+import { AgentMetrics, Standstill } from "./metrics.ts";
 
 export interface AgentHealthOptions {
   readonly phase: () => AgentFile["phase"];
@@ -31,7 +33,7 @@ export interface AgentHealthOptions {
   readonly clock?: Clock;
 }
 
-/** What parts of the agent report to, and what is asked for it: checks and findings, figures, and the addresses that serve both. */
+/** Takes what parts of the agent report, and answers for it: checks and findings, figures, and the addresses that serve both. */
 export class AgentHealth implements AsyncDisposable {
   readonly health: Health<AgentFile["phase"]>;
   readonly metrics: AgentMetrics;
@@ -126,16 +128,120 @@ interface WatchedEndpoints {
   readonly queueLength: () => number;
 }
 
-/** The key of what is found of an endpoint's addresses, at a restore and later: the newest word counts. */
+/** Returns the key of findings about an endpoint's addresses, at a restore and later: the newest one replaces the others. */
 export function addressFinding(id: number): string {
   return `address-conflict ${id}`;
 }
 
 /**
- * STATUS by the agent's own judgement (A§8.3, A§11.5): a node that is not ready says why, at once.
+ * Answers STATUS by the agent's own judgement (A§8.3, A§11.5): a node that is not ready says why, at once.
  * @throws TortieError `status-unavailable` naming every reason
  */
 export function checkStatus(health: Pick<Health, "notReady">): void {
   const reasons = health.notReady();
   if (reasons.length > 0) throw new TortieError("status-unavailable", `this node cannot add containers now: ${reasons.join("; ")}`);
+}
+
+const NAME = "network-policy";
+/** One object, and how many others there are: an answer of a kilobyte, however many policies a cluster has. */
+const PATH = "/apis/networking.k8s.io/v1/networkpolicies?limit=1";
+const INTERVAL_MS = 600_000;
+/** Felix may start after the agent: a warning ends soon after it has. */
+const FELIX_INTERVAL_MS = 60_000;
+const PAGE = "docs/explanation/limitations.md#networkpolicy";
+const SILENCE = "where another program enforces them, give the agent --policy-warning=false";
+
+/** What the last look found. */
+export type PolicyFacts =
+  | { readonly kind: "unknown" }
+  | { readonly kind: "enforced" }
+  | { readonly kind: "refused" }
+  /** @property atLeast how many NetworkPolicy objects there are, or more */
+  | { readonly kind: "counted"; readonly atLeast: number };
+
+export interface NetworkPolicyOptions {
+  readonly connection: Pick<ApiConnection, "exchange">;
+  /** Whether Felix' chains are in this node's kernel. @throws NetlinkError */
+  readonly hasFelix: () => boolean;
+  readonly controllers: Pick<Tasks, "update">;
+  readonly health: Pick<Health, "add">;
+  readonly log: Pick<AgentLog, "info" | "error">;
+}
+
+/**
+ * Warns where NetworkPolicy objects exist and have no effect: looks now and every ten minutes, until the controllers end. Of the programs
+ * that enforce policies only Felix leaves a sign in the kernel that is certainly its own; an administrator with another one says so by an
+ * option.
+ */
+export function warnOfPolicies({ connection, hasFelix, controllers, health, log }: NetworkPolicyOptions): void {
+  let found: PolicyFacts = { kind: "unknown" };
+  const become = (facts: PolicyFacts): void => {
+    const [before, now] = [judge(found), judge(facts)];
+    // A changed count alone is not worth a line of the log.
+    const isNews = facts.kind !== found.kind || now.state !== before.state;
+    found = facts;
+    if (isNews && now.state === "warning") log.error(`${now.message}: ${now.next ?? ""}`);
+    else if (isNews && before.state === "warning") log.info(`network policies: ${now.message}`);
+  };
+  health.add({ name: NAME, decides: "shown", look: () => judge(found) });
+  controllers.update(NAME, {
+    run: async () => become(hasFelix() ? { kind: "enforced" } : factsOf(await connection.exchange({ method: "GET", path: PATH }))),
+    intervalMs: INTERVAL_MS,
+    isJittered: true,
+    quiet: true,
+  });
+  controllers.update(`${NAME}-felix`, {
+    async run() {
+      if (judge(found).state === "warning" && hasFelix()) become({ kind: "enforced" });
+    },
+    intervalMs: FELIX_INTERVAL_MS,
+    isJittered: true,
+    quiet: true,
+  });
+}
+
+export function judge(facts: PolicyFacts): CheckResult {
+  switch (facts.kind) {
+    case "unknown":
+      return { state: "ok", message: "not looked for yet" };
+    case "enforced":
+      return { state: "ok", message: "Felix enforces them on this node" };
+    case "refused":
+      return {
+        state: "warning",
+        message:
+          "whether there are NetworkPolicy objects is not known: the agent's account may not list networkpolicies (privilege-missing)",
+        next: `give it the right, which manifests/node/rbac.yaml has; ${SILENCE}`,
+      };
+    case "counted":
+      if (facts.atLeast === 0) return { state: "ok", message: "there are none" };
+      return {
+        state: "warning",
+        message: `${objects(facts.atLeast)}, and nobody that Tortie knows of enforces them on this node`,
+        next: `run Calico's Felix beside Tortie, or another policy engine (${PAGE}); ${SILENCE}`,
+      };
+  }
+}
+
+function objects(atLeast: number): string {
+  return atLeast === 1 ? "there is at least 1 NetworkPolicy object" : `there are at least ${atLeast} NetworkPolicy objects`;
+}
+
+/** Reads the answer to a list with `limit=1`. @throws Error for any other answer than a list or a refusal */
+export function factsOf({ status, body }: Pick<Exchanged, "status" | "body">): PolicyFacts {
+  if (status === 403) return { kind: "refused" };
+  if (status !== 200) throw new Error(`the API server answered ${status} when it was asked for network policies`);
+  const list = parseObject(body);
+  return { kind: "counted", atLeast: listed(list) + remaining(section(list, "metadata")) };
+}
+
+function listed({ items }: Fields): number {
+  return Array.isArray(items) ? items.length : 0;
+}
+
+/** Counts those that the list leaves out. The server may leave the number out, and says then only that there are more. */
+function remaining(metadata: Fields): number {
+  const { remainingItemCount: count, continue: next } = metadata;
+  if (isNumber(count)) return count;
+  return isText(next) && next !== "" ? 1 : 0;
 }

@@ -26,7 +26,7 @@ export class OtlpTracing implements Tracing {
   constructor({ endpoint, node, version, log }: TracingOptions) {
     const own = resourceFromAttributes({ "service.name": NAME, "service.version": version, "host.name": node });
     const given = detectResources({ detectors: [envDetector] });
-    // The exporter itself reads the standard variables for everything that is not said here.
+    // The exporter itself reads the standard variables for everything that is missing here.
     const exporter = new OTLPTraceExporter(endpoint === undefined ? {} : { url: tracesBelow(endpoint) });
     this.#provider = new TracerProvider({
       resource: defaultResource().merge(own).merge(given),
@@ -41,7 +41,7 @@ export class OtlpTracing implements Tracing {
 
   async during<T>(name: string, attributes: TraceAttributes, work: () => Promise<T>): Promise<T> {
     const call = this.#running.getStore();
-    // What a call has begun may go on without it: a watch, a connection.
+    // A watch or a connection that a call has begun may go on without the call.
     if (call === undefined || call.hasEnded) return work();
     const { span, end } = call.part(name, attributes);
     return until(span, end, work);
@@ -95,7 +95,7 @@ class OtlpCall implements CallTrace {
     return this.#running.run(this, () => until(this.#span, end, work));
   }
 
-  /** A span below the step that runs now. */
+  /** Begins a span below the step that runs now. */
   part(name: string, attributes: Attributes): { readonly span: Span; readonly end: () => void } {
     const context = trace.setSpan(ROOT_CONTEXT, this.#openStep());
     const span = this.#tracer.startSpan(name, { kind: SpanKind.CLIENT, attributes, startTime: this.#now() }, context);
@@ -119,7 +119,7 @@ async function until<T>(span: Span, end: () => void, work: () => Promise<T>): Pr
   try {
     return await work();
   } catch (error) {
-    // Not its message, which may name what is secret.
+    // Leaves out its message, which may name what is secret.
     span.setStatus({ code: SpanStatusCode.ERROR, message: wordOf(error) });
     throw error;
   } finally {

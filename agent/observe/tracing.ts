@@ -23,7 +23,7 @@ export type TraceAttributes = Readonly<Record<string, string | number>>;
 /** One call: a span, below it one for each step, and below a step what it asks of the kernel and of the API server. */
 export interface CallTrace {
   readonly traceId: string;
-  /** What was done since the last step, or since the call began, was `name`. */
+  /** Names what was done since the last step, or since the call began. */
   step(name: string): void;
   /** Runs the call; its span ends with it. To be called once. */
   run<T>(work: () => Promise<T>): Promise<T>;
@@ -32,7 +32,7 @@ export interface CallTrace {
 export interface Tracing {
   /** @param parent the caller's span; without it a trace begins here */
   begin(name: string, attributes: TraceAttributes, parent: TraceParent | undefined): CallTrace;
-  /** A part of the call that runs; outside of any call only the work is done. */
+  /** Traces a part of the call that runs; outside of any call it only does the work. */
   during<T>(name: string, attributes: TraceAttributes, work: () => Promise<T>): Promise<T>;
   /** Sends what is collected, as far as there is time. Never throws. */
   stop(limitMs: number): Promise<void>;

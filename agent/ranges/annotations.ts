@@ -1,4 +1,4 @@
-/** The annotations of the Node object that say which ranges its agent uses (A§1.7). Pure. */
+/** Reads and makes the annotations of the Node object that say which ranges its agent uses (A§1.7). Pure. */
 import { familyOf, type NodeRecord, type RangeSource, SOURCES } from "../../ipam-plugin/host-scope/node-record.ts";
 import { type Family, formatAddress, formatPrefix, type Prefix, parsePrefix } from "../../lib/addresses/address.ts";
 import type { Ranges } from "./sources.ts";
@@ -12,7 +12,7 @@ export function rangeAnnotation(family: Family): string {
   return `${PREFIX}/ipv${family}-pod-cidr`;
 }
 
-/** Read only, and only when the administrator says so. */
+/** Names Cilium's annotation, which is only read, and only when the administrator says so. */
 export function ciliumRangeAnnotation(family: Family): string {
   return `io.cilium.network.ipv${family}-pod-cidr`;
 }
@@ -28,7 +28,7 @@ export function healthAnnotation(family: Family): string {
 type Annotations = Readonly<Record<string, string>>;
 type AnnotationPatch = Readonly<Record<string, string | null>>;
 
-/** Where the agent that wrote the annotations had a family's range from. */
+/** Reads which source a family's range has, by the agent that wrote the annotations. */
 export function annotatedSource(annotations: Annotations, family: Family): RangeSource | undefined {
   for (const entry of (annotations[SOURCE] ?? "").split(",")) {
     const [name, word] = entry.split("=");
@@ -47,7 +47,7 @@ export function claimPatch(ranges: readonly Prefix[]): AnnotationPatch {
   return { [CLAIM]: ranges.map(formatPrefix).join(",") };
 }
 
-/** Says that the node has its ranges from now on; nothing of a family without one. */
+/** Says that the node has its ranges from now on, and nothing about a family without one. */
 export function holdPatch(ranges: Ranges): AnnotationPatch {
   const families = ([4, 6] as const).filter((family) => ranges[family] !== undefined);
   return wantedAnnotations({ ipv4: ranges[4], ipv6: ranges[6] }, families);
@@ -67,13 +67,13 @@ export function withdrawalPatch(annotations: Annotations, families: readonly Fam
   };
 }
 
-/** What is to be merged into the annotations so that they say what `record` says; `undefined`: they say it. */
+/** Returns what to merge into the annotations so that they say what `record` says; `undefined` when they say it already. */
 export function annotationPatch(annotations: Annotations, record: NodeRecord, enabled: readonly Family[]): AnnotationPatch | undefined {
   const different = Object.entries(wantedAnnotations(record, enabled)).filter(([name, value]) => (annotations[name] ?? null) !== value);
   return different.length === 0 ? undefined : Object.fromEntries(different);
 }
 
-/** A family that is switched off has none; of one that has no range nothing is said. */
+/** Removes those of a family that is switched off, and leaves alone those of one that has no range. */
 function wantedAnnotations(record: Pick<NodeRecord, "ipv4" | "ipv6">, enabled: readonly Family[]): AnnotationPatch {
   const wanted: Record<string, string | null> = { [CLAIM]: null };
   const sources: string[] = [];

@@ -1,7 +1,7 @@
 /**
- * Whether an automatic range can be this node's (A§1.4). Each node makes its own up without asking, so that two may want the same one. A
- * node first says that it wants the range, and has it when a list of the nodes, asked for after that, names nobody else: of two nodes
- * the one that asks later sees the other one. Where both see each other the older Node object goes first.
+ * Decides whether an automatic range can be this node's (A§1.4). Each node makes its own up without asking, so that two may want the same
+ * one. A node first says that it wants the range, and has it when a list of the nodes, asked for after that, names nobody else: of two
+ * nodes the one that asks later sees the other one. Where both see each other the older Node object goes first.
  */
 import { formatPrefix, overlaps, type Prefix, parsePrefix } from "../../lib/addresses/address.ts";
 import { annotatedSource, claimedRanges, claimPatch, holdPatch, rangeAnnotation, withdrawalPatch } from "./annotations.ts";
@@ -53,16 +53,17 @@ const ADVICE = {
   taken: "",
 } as const;
 
-/** Of two Node objects the one that was made first, which the API server dates. */
+/** Says which Node object was made first, by the API server's date. */
 function isOlder(one: NodeFacts, other: NodeFacts): boolean {
   if (one.createdAt !== other.createdAt) return one.createdAt < other.createdAt;
   return one.name < other.name;
 }
 
 /**
- * What the cluster gave a node, and what the node says by itself. The latter is its own word, which whoever runs it can write (design,
- * invariant 17): where it was given a range it is ignored, as the routes of other nodes ignore what lies outside; otherwise it counts up
- * to the size of an automatic range, and between two nodes by their age. One node's word therefore takes one node's range at most.
+ * Lists what the cluster gave a node, and what the node says by itself. The latter is its own word, which whoever runs it can write
+ * (design, invariant 17): where it was given a range it is ignored, as the routes of other nodes ignore what lies outside; otherwise it
+ * counts up to the size of an automatic range, and between two nodes by their age. One node's word therefore takes one node's range at
+ * most.
  */
 function rangesOf({ podCIDRs, podCIDR, annotations }: NodeFacts): { readonly given: readonly Prefix[]; readonly said: readonly Prefix[] } {
   const parsed = (texts: readonly string[]) => texts.flatMap((text) => parsePrefix(text) ?? []);
@@ -110,7 +111,7 @@ export class AutomaticRanges {
       if (isHeld) return contention;
       const isClaimed = made.every((range) => claimedRanges(self.annotations).some((one) => isSame(one, range)));
       if (areInUse) {
-        // Somebody took the annotation away, or the object was made again: the next look tells who has the range besides.
+        // Somebody took the annotation away, or the object was made again: the next look shows who else has the range.
         await this.#nodes.annotate(holdPatch(ranges));
       } else if (!isClaimed) {
         await this.#nodes.annotate(claimPatch(made));

@@ -17,11 +17,10 @@ import type { Clock } from "../../lib/system/waiting.ts";
 import { writeWhole } from "../../lib/system/write-whole.ts";
 import { annotationPatch, healthAnnotation, routerAnnotation } from "./annotations.ts";
 import { AutomaticRanges, type Contention } from "./contention.ts";
-import type { NodeFacts, NodeObjects } from "./node-object.ts";
+import { type NodeFacts, type NodeObjects, Waiting, type WaitingState } from "./node-object.ts";
 import type { NodeCidrOptions } from "./options.ts";
 import { chooseHostAddress, exclusionsOf, HEALTH, type HostFacts, ownAddress, ROUTER } from "./own-addresses.ts";
 import { decideRanges, describeRange, entries, hasAutomatic, isSame, type Ranges, type SourcedRange } from "./sources.ts";
-import { Waiting, type WaitingState } from "./waiting.ts";
 
 const DECIDING = "node-cidr";
 export const ANNOTATING = "update-k8s-node-annotations";
@@ -80,25 +79,25 @@ export class NodeCidr {
     this.hostScope = hostScopeWith(parts.files, { record: () => this.#record, strategy: parts.strategy, cooldownMs: parts.cooldownMs });
   }
 
-  /** What is known now; of an earlier start of this boot until this process has decided. */
+  /** Returns what is known now: from an earlier start of this boot until this process has decided. */
   get record(): NodeRecord | undefined {
     return this.#record;
   }
 
-  /** What is being waited for; `undefined` when the ranges are decided. */
+  /** Says what is being waited for; `undefined` when the ranges are decided. */
   get waiting(): WaitingState | undefined {
     const { state } = this.#waiting;
     if (state?.what !== "node-object" || this.#cluster === undefined || this.#cluster.own() !== undefined) return state;
-    // The cause is another one with each try.
+    // The cause differs with each try.
     return { ...state, cause: this.#cluster.problem() };
   }
 
-  /** Routes that hide a range from the node itself (A§4.5). */
+  /** Lists routes that hide a range from the node itself (A§4.5). */
   get shadowing(): readonly string[] {
     return this.#shadowing;
   }
 
-  /** An earlier start has left ranges behind, which plugins use. */
+  /** Says whether an earlier start has left ranges behind, which plugins use. */
   get hasRecord(): boolean {
     return this.#record !== undefined || this.#isRecordOfAnotherNode;
   }
@@ -166,14 +165,14 @@ export class NodeCidr {
     try {
       return await new AutomaticRanges(cluster, this.#parts.node).prove(ranges, hasAutomatic(this.#record, ranges));
     } catch (error) {
-      // What was decided holds: only the look of this time is missing.
+      // The decision holds, and only this look is missing.
       if (isSame(this.#decided, ranges)) return { outcome: "free" };
       this.#waitFor("node-list", messageOf(error));
       throw error;
     }
   }
 
-  /** No address is given of a range that is another node's, neither here nor by plugins. @throws TortieError when it is soon free */
+  /** Stops giving addresses of a range that is another node's, here and in plugins. @throws TortieError when it is soon free */
   #waitForRange({ outcome, cause }: Exclude<Contention, { outcome: "free" }>): void {
     if ([this.#record?.ipv4, this.#record?.ipv6].some((known) => known?.source === "automatic")) {
       this.#record = undefined;
@@ -184,7 +183,7 @@ export class NodeCidr {
     if (outcome === "contested") throw new TortieError("range-overlap", cause);
   }
 
-  /** The ranges hold from here on: first in memory, since the own addresses are granted from them, then in the file. */
+  /** Makes the ranges hold: first in memory, since the own addresses are granted from them, then in the file. */
   async #adopt(ranges: Ranges, node: NodeFacts | undefined, host: HostFacts): Promise<void> {
     const before = this.#record;
     const first = this.#recordOf(ranges, {}, node, host);
@@ -240,7 +239,7 @@ export class NodeCidr {
     return given ?? chooseHostAddress(host.addresses, family);
   }
 
-  /** Written when they differ, by a controller that repeats a refused request: a role without the right costs a warning (A§1.7). */
+  /** Writes annotations that differ, by a controller that repeats a refused request: a role without the right costs a warning (A§1.7). */
   #annotate(): void {
     const { controllers, annotates, isHostScopeNode, options, clock } = this.#parts;
     const cluster = this.#cluster;
@@ -272,8 +271,8 @@ export class NodeCidr {
 }
 
 /**
- * What an earlier start of this boot has found out (A§1.3). Ranges belong to the name of a node: the ones of another name are given to
- * another machine, or will be, so that plugins must not go by them either.
+ * Reads what an earlier start of this boot has found out (A§1.3). Ranges belong to the name of a node: the ones of another name are given
+ * to another machine, or will be, so that plugins must not go by them either.
  * @returns `problem`: why a file that is there is not used
  */
 function earlierRecord(
@@ -290,7 +289,7 @@ function earlierRecord(
   }
 }
 
-/** Without the file neither plugins nor a next start give addresses of its ranges. */
+/** Removes the file, so that neither plugins nor a next start give addresses of its ranges. */
 function forgetRecord({ nodeRecord }: HostScopeFiles): void {
   rmSync(nodeRecord, { force: true });
 }

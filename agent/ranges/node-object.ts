@@ -1,22 +1,25 @@
-/** Node objects of an API server: this node by a watch, the others by one list, annotations by a merge PATCH (A§1.7). */
+/**
+ * Reads Node objects of an API server, this node by a watch and the others by one list, and annotates its own by a merge PATCH (A§1.7).
+ * Reports that the agent waits for ranges, which mostly means for the Node object (A§1.3).
+ */
 
 import { type Address, parseAddress } from "../../lib/addresses/address.ts";
 import { type Fields, field, has, isText, listOf, objects, parseObject, section, text, texts } from "../../lib/json/decode.ts";
 import { statusError } from "../../lib/kubernetes/client/answers.ts";
 import type { ApiConnection } from "../../lib/kubernetes/client/connection.ts";
 import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
-import { annotateNode } from "./annotate-node.ts";
+import type { Clock } from "../../lib/system/waiting.ts";
 
 const NODES = "/api/v1/nodes";
 
 /** The cluster as far as it knows of nodes. */
 export interface NodeObjects {
-  /** This node as the watch has it; `undefined` while it is not there, or not known. */
+  /** Reads this node from the watch; `undefined` while it is not there, or not known. */
   own(): NodeFacts | undefined;
-  /** Why `own` has nothing. */
+  /** Says why `own` has nothing. */
   problem(): string;
   onChange(listener: () => void): void;
-  /** Every node as it is now: every write before the question is in the answer. */
+  /** Lists every node as it is now: every write before the question is in the answer. */
   list(): Promise<readonly NodeFacts[]>;
   annotate(annotations: Readonly<Record<string, string | null>>): Promise<void>;
 }
@@ -33,7 +36,7 @@ export function nodeObjects(connection: ApiConnection, informers: Informers, nam
     for (const listener of listeners) listener();
   };
   cache.onChange(tell);
-  // A list without the node is no change, and worth a look: it says what there is to wait for.
+  // A list without the node changes nothing, but is worth a look: it says what there is to wait for.
   void cache.untilSynced().then(tell, () => undefined);
   return {
     own: () => cache.get(name),
@@ -80,4 +83,67 @@ export function nodeFacts(object: Fields): NodeFacts {
     annotations: texts(metadata, "annotations"),
     addresses: [...ofType("InternalIP"), ...ofType("ExternalIP")],
   };
+}
+
+/** Merges annotations into those that the Node object has. @param annotations `null` removes one @throws ApiError; TransportError */
+export async function annotateNode(
+  connection: Pick<ApiConnection, "exchange" | "redact">,
+  name: string,
+  annotations: Readonly<Record<string, string | null>>,
+): Promise<void> {
+  // The status sub-resource takes metadata as well, so that the role needs no right to change nodes.
+  const path = `/api/v1/nodes/${encodeURIComponent(name)}/status`;
+  const answer = await connection.exchange({
+    method: "PATCH",
+    path,
+    body: JSON.stringify({ metadata: { annotations } }),
+    contentType: "application/merge-patch+json",
+  });
+  if (answer.status >= 300) throw statusError(`patch ${path}`, { ...answer, body: connection.redact(answer.body) }, false);
+}
+
+const REPEAT_MS = 30_000;
+
+export interface WaitingState {
+  /** `node-object`, `node-list` for the comparison with other nodes, or the word of the error. */
+  readonly what: string;
+  readonly cause: string;
+  /** On the clock that never jumps. */
+  readonly sinceMs: number;
+}
+
+/** Says what the agent waits for once and then every half minute, and shows it with its beginning (A§1.3). */
+export class Waiting {
+  readonly #clock: Pick<Clock, "now">;
+  readonly #log: { error(message: string): void; info(message: string): void };
+  readonly #beganMs: number;
+  #state: WaitingState | undefined;
+  #saidMs = Number.NEGATIVE_INFINITY;
+  #saidCause = "";
+
+  constructor(clock: Pick<Clock, "now">, log: { error(message: string): void; info(message: string): void }) {
+    this.#clock = clock;
+    this.#log = log;
+    this.#beganMs = clock.now();
+    this.#state = { what: "node-object", cause: "nothing is known yet", sinceMs: this.#beganMs };
+  }
+
+  get state(): WaitingState | undefined {
+    return this.#state;
+  }
+
+  for(what: string, cause: string): void {
+    const now = this.#clock.now();
+    this.#state = { what, cause, sinceMs: this.#state?.sinceMs ?? now };
+    if (cause === this.#saidCause && now - this.#saidMs < REPEAT_MS) return;
+    this.#saidMs = now;
+    this.#saidCause = cause;
+    this.#log.error(`Waiting for k8s node information: ${cause}`);
+  }
+
+  over(): void {
+    if (this.#saidCause !== "") this.#log.info("the wait for k8s node information is over");
+    this.#saidCause = "";
+    this.#state = undefined;
+  }
 }

@@ -1,4 +1,4 @@
-/** What the agent's flags say of the node's ranges (A§1.1), judged before anything else happens: bad text is fatal. */
+/** Reads what the agent's flags say about the node's ranges (A§1.1), before anything else happens: bad text is fatal. */
 import { type Address, contains, type Family, maskPrefix, type Prefix, parseAddress, parsePrefix } from "../../lib/addresses/address.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 
@@ -62,7 +62,7 @@ export function nodeCidrOptions(flags: NodeCidrFlags): NodeCidrOptions {
   };
 }
 
-/** "10.244.0.0/16,fd00::/48". @throws TortieError `option-invalid` naming the part that cannot be read as a CIDR */
+/** Reads a text such as "10.244.0.0/16,fd00::/48". @throws TortieError `option-invalid` naming the part that cannot be read as a CIDR */
 export function clusterCidrsOf(text: string): readonly Prefix[] {
   if (text === "") return [];
   return text.split(",").map((part) => {

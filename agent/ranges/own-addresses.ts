@@ -1,6 +1,6 @@
 /**
- * Addresses of a node's range that no pod gets: the agent's own, which are granted like any other under the node's names (A§1.6), and those
- * that the node has or routes elsewhere already (A§4.5).
+ * Chooses addresses of a node's range that no pod gets: the agent's own, which are granted like any other under the node's names (A§1.6),
+ * and those that the node has or routes elsewhere already (A§4.5).
  */
 import type { Exclusion, HostScope } from "../../ipam-plugin/host-scope/host-scope.ts";
 import { type HostRange, offsetOf } from "../../ipam-plugin/host-scope/range.ts";
@@ -21,7 +21,7 @@ export const ROUTER = "node/router";
 export const HEALTH = "node/health";
 
 /**
- * The address that the node has under this name, the same one as before where that is possible.
+ * Grants the address that the node has under this name, the same one as before where that is possible.
  * @param remembered of the last start, or of the node's annotations
  * @returns `undefined` when the range is full: nothing ends for want of it
  */
@@ -116,8 +116,8 @@ const PRIVATE: readonly Prefix[] = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/
 const LOOPBACK = "lo";
 
 /**
- * The host's own address, the same one at every start (A§1.5).
- * @returns the address of widest scope, public before private, lowest first; `undefined` when there is none
+ * Chooses the host's own address, the same one at every start (A§1.5).
+ * @returns the address of widest scope, public before private, lowest first; `undefined` when the host has no address
  */
 export function chooseHostAddress(addresses: readonly LinkAddress[], family: Family): Address | undefined {
   const candidates = addresses.filter(

@@ -67,7 +67,10 @@ function givenRange(
   return undefined;
 }
 
-/** If two CIDRs have the same family, the last one counts. More than two are ignored, and so is `spec.podCIDR`. */
+/**
+ * Reads the ranges of the node's spec. If two CIDRs have the same family, the last one counts. More than two are ignored, and so is
+ * `spec.podCIDR`.
+ */
 function specRanges({ podCIDRs, podCIDR }: NodeFacts, warnings: string[]): Readonly<Partial<Record<Family, Prefix>>> {
   if (podCIDRs.length > 2) {
     warnings.push(`Invalid PodCIDRs expected 1 or 2 PodCIDRs, received ${podCIDRs.length}`);
@@ -93,7 +96,7 @@ function annotatedRange(name: string, family: Family, { annotations }: NodeFacts
   return undefined;
 }
 
-/** On Kubernetes only where `auto-host` asks for it: two nodes whose addresses end alike would get the same range. */
+/** Adds automatic ranges, on Kubernetes only if `auto-host` asks for them: two nodes whose addresses end alike would get the same range. */
 function completeAutomatically(ranges: Partial<Record<Family, SourcedRange>>, { options, node, hostAddress }: SourceInput): void {
   const wants = (family: Family) => {
     const known = options.families.find((one) => one.family === family);
@@ -114,24 +117,24 @@ function nothingFound({ node }: SourceInput): string {
   return `node ${node.name} has no pod CIDR: neither spec.podCIDRs, nor the annotation ${rangeAnnotation(4)}, nor --ipv4-range`;
 }
 
-/** For the log: "10.0.0.0/24 (spec)". */
+/** Describes a range for the log: "10.0.0.0/24 (spec)". */
 export function describeRange({ cidr, source }: SourcedRange): string {
   return `${formatPrefix(cidr)} (${source})`;
 }
 
-/** 10.<x>.0.0/16 (A§1.4): x is the last octet of the host's address, or octet 11 of an IPv6 range that the node was given. */
+/** Makes 10.<x>.0.0/16 (A§1.4): x is the last octet of the host's address, or octet 11 of an IPv6 range that the node was given. */
 function automaticIpv4(hostAddress: Address | undefined, givenIpv6: Prefix | undefined): Prefix | undefined {
   const octet = givenIpv6 === undefined ? hostAddress && bytesOf(hostAddress).at(-1) : bytesOf(givenIpv6.address)[11];
   if (octet === undefined) return undefined;
   return { address: { family: 4, value: (10n << 24n) | (BigInt(octet) << 16n) }, length: 16 };
 }
 
-/** A /96 below the cluster's /64: the four octets of the IPv4 range follow the prefix. */
+/** Makes a /96 below the cluster's /64: the four octets of the IPv4 range follow the prefix. */
 function automaticIpv6(ipv4: Prefix, clusterPrefix: Prefix): Prefix {
   return { address: { family: 6, value: clusterPrefix.address.value | (ipv4.address.value << 32n) }, length: 96 };
 }
 
-/** IPv4 first. */
+/** Lists the ranges, IPv4 first. */
 export function entries(ranges: Ranges): readonly (readonly [Family, SourcedRange])[] {
   return ([4, 6] as const).flatMap((family) => {
     const range = ranges[family];
@@ -147,7 +150,7 @@ export function isSame(one: Ranges, other: Ranges): boolean {
   return text(one) === text(other);
 }
 
-/** Whether addresses are given of the automatic ones among `ranges`: the record says so of this boot. */
+/** Says whether addresses are given of the automatic ones among `ranges`, by the record of this boot. */
 export function hasAutomatic(record: NodeRecord | undefined, ranges: Ranges): boolean {
   if (record === undefined) return false;
   return entries(ranges).every(([family, { cidr, source }]) => {

@@ -35,7 +35,7 @@ export interface NodeRanges {
   readonly parts: Required<Pick<NodeParts, "hostScope" | "knownRanges" | "nodeRecord">>;
   /** For the API; `undefined` where the node's addresses come from blocks. */
   readonly ipam: ServedRanges | undefined;
-  /** Who holds an address of the range, and the proof of it. */
+  /** Says who holds an address of the range, and gives the proof of it. */
   ownerOf(address: string): { readonly owner: string; readonly token: string } | undefined;
   /** Makes a grant the attachment's, without a time limit. @returns false when the token is no longer the address's */
   confirm(address: string, token: string, attachment: AttachmentId, pod: string | undefined): Promise<boolean>;
@@ -57,7 +57,7 @@ export function startRanges({ options, node, bootId, run, host, cluster, control
   const nodeWaitMs = options["node-wait"] * SECOND_MS;
   let endpoints: Pick<EndpointManager, "withAddress"> | undefined;
   const endpointOf = (address: Address) => endpoints?.withAddress(address.family, formatAddress(address))[0]?.id;
-  // The watch begins with the first use: a node whose addresses come from blocks has none of it.
+  // The watch begins with the first use, so that a node whose addresses come from blocks has no such watch.
   const nodeCidr = new NodeCidr({
     options: nodeCidrOptions(options),
     node,
@@ -111,7 +111,7 @@ export function startRanges({ options, node, bootId, run, host, cluster, control
   };
 }
 
-/** What a client of the API, or a registered endpoint, does with a grant that it has a token of. */
+/** Does what a client of the API, or a registered endpoint, may do with a grant that it has a token of. */
 class RangeGrants {
   readonly #nodeCidr: NodeCidr;
   readonly #files: HostScopeFiles;
@@ -163,7 +163,7 @@ async function regrantRestored(
   });
 }
 
-/** The range of an earlier start of this boot does while the node object is waited for, as long as `--node-wait` allows. */
+/** Accepts the range of an earlier start of this boot while the node object is waited for, as long as `--node-wait` allows. */
 function judge(nodeCidr: NodeCidr, isStarted: boolean, nodeWaitMs: number): CheckResult {
   if (!isStarted) return { state: "disabled", message: "addresses come from blocks of the pools" };
   const { waiting, record } = nodeCidr;

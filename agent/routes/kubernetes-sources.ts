@@ -1,6 +1,6 @@
 /**
- * Nodes, blocks and pools from the watches of a Kubernetes API server, as routes need them: little of each, since an agent keeps those of
- * the whole cluster.
+ * Reads nodes, blocks and pools from the watches of a Kubernetes API server, as routes need them: little of each, since an agent keeps
+ * those of the whole cluster.
  */
 
 import {
@@ -23,8 +23,8 @@ import { decodeNode, metadataOf } from "../../lib/kubernetes/objects.ts";
 import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
 import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
 import { Claimed } from "../../lib/system/claimed.ts";
-import { annotateNode } from "../ranges/annotate-node.ts";
 import { rangeAnnotation } from "../ranges/annotations.ts";
+import { annotateNode } from "../ranges/node-object.ts";
 import {
   byFamily,
   type ClusterClaims,
@@ -102,7 +102,7 @@ export class KubernetesSources implements RouteSources {
     const tell = () => {
       for (const listener of this.#listeners) listener();
     };
-    // A block changes with each of its addresses, and kubelet writes its Node object every few minutes: seldom is that news for routes.
+    // A block changes with each of its addresses, and kubelet writes its Node object every few minutes; routes seldom change with them.
     cache.onChange(({ before, after }) => {
       if (!Bun.deepEquals(before, after)) tell();
     });
@@ -110,7 +110,7 @@ export class KubernetesSources implements RouteSources {
     return cache;
   }
 
-  /** Where the server is away nothing is concluded about its groups. */
+  /** Asks which group the server has, and concludes nothing while it is away. */
   async #discover(): Promise<ApiGroup> {
     const { connection } = this.#input;
     const answer = await connection.exchange({ method: "GET", path: "/apis" });
@@ -133,7 +133,7 @@ function decodePool(object: Fields): RoutedPool | undefined {
 
 const MAC = /^([0-9a-f]{2}:){5}[0-9a-f]{2}$/;
 
-/** A Node object of Kubernetes. What an annotation says amiss counts as not said. @throws Error naming the field */
+/** Decodes a Node object of Kubernetes. A malformed annotation counts as absent. @throws Error naming the field */
 export function decodeRoutedNode(object: Fields): RoutedNode {
   const metadata = section(object, "metadata");
   const annotations = texts(metadata, "annotations");

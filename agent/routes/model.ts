@@ -1,5 +1,5 @@
-/** What routes between nodes are decided by, whatever store it comes from. */
-import type { Address, Family, Prefix } from "../../lib/addresses/address.ts";
+/** Describes the nodes, pools and prefixes that routes between nodes are decided by, for every kind of store. */
+import { type Address, bitsOf, type Family, maskPrefix, type Prefix } from "../../lib/addresses/address.ts";
 import type { Claimed } from "../../lib/system/claimed.ts";
 
 /** One value a family, where there is one. */
@@ -51,7 +51,7 @@ export interface ProvenNode extends RoutedNode {
   readonly ranges: readonly Prefix[];
 }
 
-/** Where a node is reached. */
+/** Says where a node is reached. */
 export function addressOf({ recorded, internal }: RoutedNode, family: Family): Address | undefined {
   return recorded[family]?.address ?? internal[family];
 }
@@ -144,7 +144,7 @@ export const VXLAN: Readonly<Record<Family, FamilyFacts>> = {
 const FIRST_OCTET = "66";
 const OCTETS_OF_DIGEST = 5;
 
-/** MAC of a node's VXLAN device unless its Node object names another: "f" and five octets of the SHA-1 of the name. */
+/** Computes the MAC of a node's VXLAN device, unless its Node object names another: "f" and five octets of the SHA-1 of the name. */
 export function tunnelMac(node: string, family: Family): string {
   const digest = new Bun.CryptoHasher("sha1").update(node + VXLAN[family].macSuffix).digest("hex");
   const octets = Array.from({ length: OCTETS_OF_DIGEST }, (_, index) => digest.slice(2 * index, 2 * index + 2));
@@ -162,4 +162,48 @@ export interface RouteSources {
   onChange(listener: () => void): void;
   /** Merges annotations into this node's object; `null` removes one. @throws Error */
   annotate(annotations: Readonly<Record<string, string | null>>): Promise<void>;
+}
+
+interface Entry<T> {
+  readonly first: bigint;
+  readonly last: bigint;
+  readonly prefix: Prefix;
+  readonly value: T;
+}
+
+/** Keeps prefixes that have no address in common, ordered by address: a cluster has hundreds, and each is compared with all. */
+export class DisjointPrefixes<T> {
+  /** In the order of their addresses. */
+  readonly #entries: Readonly<Record<Family, Entry<T>[]>> = { 4: [], 6: [] };
+
+  /** Adds a prefix; whoever comes first keeps its addresses. @returns the entry in the way, which stays alone; `undefined`: it was added */
+  add(prefix: Prefix, value: T): { readonly prefix: Prefix; readonly value: T } | undefined {
+    const { entries, at, found } = this.#look(prefix);
+    if (found === undefined) entries.splice(at, 0, { ...boundsOf(prefix), prefix, value });
+    return found;
+  }
+
+  /** Finds one that has addresses of `prefix`. */
+  overlapping(prefix: Prefix): { readonly prefix: Prefix; readonly value: T } | undefined {
+    return this.#look(prefix).found;
+  }
+
+  #look(prefix: Prefix) {
+    const entries = this.#entries[prefix.address.family];
+    const { first, last } = boundsOf(prefix);
+    let [at, end] = [0, entries.length];
+    while (at < end) {
+      const middle = (at + end) >> 1;
+      const entry = entries[middle];
+      if (entry !== undefined && entry.last < first) at = middle + 1;
+      else end = middle;
+    }
+    const next = entries[at];
+    return { entries, at, found: next !== undefined && next.first <= last ? next : undefined };
+  }
+}
+
+function boundsOf(prefix: Prefix): { readonly first: bigint; readonly last: bigint } {
+  const first = maskPrefix(prefix).address.value;
+  return { first, last: first + (1n << BigInt(bitsOf(prefix.address.family) - prefix.length)) - 1n };
 }

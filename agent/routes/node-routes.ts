@@ -74,7 +74,7 @@ export class NodeRoutes {
     return this.#status;
   }
 
-  /** What held at the last look. */
+  /** Returns what held at the last look. */
   get proven(): ClusterView {
     return this.#proven;
   }
@@ -97,7 +97,7 @@ export class NodeRoutes {
     if (failed.length > 0) throw new Error(failed.join("; "));
   }
 
-  /** A look at less than everything would remove routes (design, invariant 14). */
+  /** Waits until everything is followed: a look at less would remove routes (design, invariant 14). */
   async #untilFollowed(signal: AbortSignal): Promise<void> {
     const { sources, clock } = this.#parts;
     while (sources.gap !== undefined && !signal.aborted) {
@@ -137,7 +137,7 @@ export class NodeRoutes {
     else if (failed.length === 0) await this.#parts.giveBackTunnels();
   }
 
-  /** A claim that is refused is logged once, as long as it is made. */
+  /** Takes over what is proven. Logs a refused claim once, as long as it is made. */
   #believe(view: ClusterView): void {
     for (const refused of view.refused) if (!this.#proven.refused.includes(refused)) this.#parts.log.info(`not believed: ${refused}`);
     this.#proven = view;
@@ -172,7 +172,7 @@ export class NodeRoutes {
   }
 }
 
-/** Smallest of the families, each with the headers of its tunnel; `undefined` while the node's addresses are not known. */
+/** Computes the smallest of the families, each with the headers of its tunnel; `undefined` while the node's addresses are not known. */
 function largestPacket({ underlay, tunnels }: OwnNode): number | undefined {
   const sizes = FAMILIES.flatMap((family) => {
     const mtu = underlay[family]?.mtu;
@@ -208,8 +208,8 @@ export const FELIX_ROUTE_PROTOCOL = 80;
 export const FELIX_DEVICES: readonly string[] = [VXLAN[4].device, VXLAN[6].device];
 
 /**
- * Whether Felix makes this node's routes: by what it leaves in the kernel, which an agent without a view of other processes can see too.
- * @returns the sign of it in words; `undefined` when there is none
+ * Finds out whether Felix makes this node's routes, by what it leaves in the kernel: an agent without a view of other processes sees that.
+ * @returns the sign of it in words; `undefined` without a sign
  */
 function signOfFelix({ foreignRoutes, foreignDevices }: NetworkFacts): string | undefined {
   const signs = [

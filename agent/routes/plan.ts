@@ -1,5 +1,5 @@
 /**
- * Which routes and tunnels join this node with the others: a pure decision from what the cluster says.
+ * Decides which routes and tunnels join this node with the others, purely from what the cluster says.
  *
  * - A block of another node leads to that node, directly within this node's subnet or through VXLAN, as the block's pool says.
  * - A block of this node leads nowhere: each pod has a route of its own, and what is sent to any other address of the block ends here.
@@ -19,10 +19,10 @@ import {
   overlaps,
   type Prefix,
 } from "../../lib/addresses/address.ts";
-import { DisjointPrefixes } from "./disjoint.ts";
 import {
   addressOf,
   type ClusterView,
+  DisjointPrefixes,
   FAMILIES,
   type OwnNode,
   PORT,
@@ -85,12 +85,12 @@ function routeTo(destination: Prefix, node: string, { own, peers, view, mayTunne
   return { kind: "tunnel", destination, gateway, device: VXLAN[family].device };
 }
 
-/** A block of a single address is its pod's. */
+/** Makes a blackhole for a block, except for one of a single address, which is its pod's. */
 function blackhole(destination: Prefix): NodeRoute[] {
   return destination.length === bitsOf(destination.address.family) ? [] : [{ kind: "blackhole", destination }];
 }
 
-/** What leads to the gateways of IPv6 routes, before those routes (dataplane/dataplane.ts). */
+/** Makes what leads to the gateways of IPv6 routes, before those routes (dataplane/node-state.ts). */
 function gatewayRoutes(routes: ReadonlyMap<string, NodeRoute>): NodeRoute[] {
   const found = new Map<string, NodeRoute>();
   for (const route of routes.values()) {
@@ -135,7 +135,7 @@ type Way =
 const DIRECT: Way = { kind: "direct" };
 const TUNNEL: Way = { kind: "tunnel" };
 
-/** The pool with the longest prefix that covers it; addresses of a pool that was deleted have none. */
+/** Finds the pool with the longest prefix that covers it; addresses of a deleted pool are in no pool. */
 function poolOf(cidr: Prefix, pools: readonly RoutedPool[]): RoutedPool | undefined {
   let best: RoutedPool | undefined;
   for (const pool of pools) {
@@ -164,8 +164,8 @@ function none(reason: string): Way {
 }
 
 /**
- * Which destinations no route to another node may have, whoever says that they are there (review, S1): what belongs to this node, what
- * joins the nodes, and what no workload has. The last look before the kernel. Pure.
+ * Rejects destinations that no route to another node may have, whoever says that they are there (review, S1): what belongs to this node,
+ * what joins the nodes, and what no workload has. It is the last look before the kernel. Pure.
  */
 class Shadows {
   readonly #ownBlocks = new DisjointPrefixes<undefined>();

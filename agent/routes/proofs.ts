@@ -1,4 +1,4 @@
-/** What holds of everything that the cluster says, where addresses come from blocks and where they come from nodes' ranges. Pure. */
+/** Decides what holds of everything that the cluster says, where addresses come from blocks and where from nodes' ranges. Pure. */
 import {
   type Address,
   contains,
@@ -13,11 +13,11 @@ import {
 } from "../../lib/addresses/address.ts";
 import { BLOCK_SIZES } from "../../lib/config/ipam-section.ts";
 import { isAssignableMac } from "../../lib/workload/requested.ts";
-import { DisjointPrefixes } from "./disjoint.ts";
 import {
   type ByFamily,
   type ClusterClaims,
   type ClusterView,
+  DisjointPrefixes,
   FAMILIES,
   type ProvenNode,
   type RoutedBlock,
@@ -26,7 +26,7 @@ import {
   tunnelMac,
 } from "./model.ts";
 
-/** The store's blocks say which address is whose. */
+/** Proves claims by the store's blocks, which say whose each address is. */
 export function proveByBlocks({ nodes, blocks, pools }: ClusterClaims): ClusterView {
   const sound = blocks.filter(isOfBlockSize);
   const { ends, refused } = proveTunnelEnds(nodes, isAllocatedBy(sound));
@@ -41,23 +41,23 @@ export function proveByBlocks({ nodes, blocks, pools }: ClusterClaims): ClusterV
   };
 }
 
-/** The cluster gives each node its ranges, and the address of a tunnel is one of the node's. */
+/** Proves claims by the ranges that the cluster gives each node: the address of a tunnel is one of the node's. */
 export function proveByRanges({ nodes }: ClusterClaims, knowledge: RangeKnowledge): ClusterView {
   const proven = proveRanges(nodes, knowledge);
   const rangesOf = (name: string) => proven.ranges.get(name) ?? [];
   const { ends, refused } = proveTunnelEnds(nodes, (name, address) => rangesOf(name).some((range) => contains(range, address)));
   const withRanges = nodes.map((node) => ({ ...node, tunnels: ends.get(node.name) ?? {}, ranges: rangesOf(node.name) }));
-  // Older nodes first, as their ranges are.
+  // Takes older nodes first, as for their ranges.
   const byAge = [...proven.ranges].map(([name, ranges]) => ({ name, ranges }));
   return { nodes: withRanges, ...rangesAsBlocks(byAge), refused: [...proven.refused, ...refused] };
 }
 
-/** No allocator makes larger ones (I§2.7), and a larger one would take what belongs to many nodes. */
+/** Rejects a block larger than any allocator makes (I§2.7), which would take what belongs to many nodes. */
 function isOfBlockSize({ cidr }: RoutedBlock): boolean {
   return cidr.length >= BLOCK_SIZES[cidr.address.family].least;
 }
 
-/** Host scope for routes: each node's range is a block of that node, and a pool whose packets cross subnets by VXLAN. Pure. */
+/** Shows host scope to routes: each node's range is a block of that node, and a pool whose packets cross subnets by VXLAN. Pure. */
 export function rangesAsBlocks(nodes: readonly Pick<ProvenNode, "name" | "ranges">[]): Pick<ClusterView, "blocks" | "pools"> {
   const owned = nodes.flatMap(({ name, ranges }) => ranges.map((cidr) => ({ cidr, owner: name })));
   return {
@@ -100,8 +100,8 @@ interface ProvenRanges {
 }
 
 /**
- * Which ranges of pods' addresses the nodes have (host scope; review, S1). `spec.podCIDRs` counts, which no node may write. What a node
- * says by an annotation counts inside of that, or, where the cluster gives no ranges, when it is nobody else's: a false one would lead
+ * Decides which ranges of pods' addresses the nodes have (host scope; review, S1). `spec.podCIDRs` counts, which no node may write. What a
+ * node says by an annotation counts inside of that, or, where the cluster gives no ranges, when it is nobody else's: a false one would lead
  * others' traffic to the node. Pure.
  */
 export function proveRanges(nodes: readonly RoutedNode[], knowledge: RangeKnowledge): ProvenRanges {
@@ -130,13 +130,13 @@ export function proveRanges(nodes: readonly RoutedNode[], knowledge: RangeKnowle
   return { ranges, refused };
 }
 
-/** Of two Node objects the one that was made first, which the API server dates. */
+/** Orders Node objects by when they were made, which the API server dates. */
 function compareAge(one: RoutedNode, other: RoutedNode): number {
   if (one.createdAt !== other.createdAt) return one.createdAt < other.createdAt ? -1 : 1;
   return one.name < other.name ? -1 : 1;
 }
 
-/** An annotation may say that the node uses a part of what it was given. */
+/** Returns the range that the cluster gave, or the part of it that an annotation says the node uses. */
 function givenRange({ name, given, claims }: RoutedNode, family: Family, refused: string[]): Prefix | undefined {
   const ofFamily = given.filter(({ address }) => address.family === family);
   const [first] = ofFamily;
@@ -149,7 +149,7 @@ function givenRange({ name, given, claims }: RoutedNode, family: Family, refused
   return part ?? first;
 }
 
-/** Addresses of nodes are their own word too: one that lies where pods are would only take that range from another node. */
+/** Leaves out addresses that lie where pods are: a node's address is its own word too, and would take that range from another node. */
 function plausibleAddresses(
   nodes: readonly RoutedNode[],
   taken: DisjointPrefixes<string>,
@@ -171,7 +171,7 @@ function overlapOf(other: { readonly prefix: Prefix; readonly value: string } | 
   return other && `overlaps with ${formatPrefix(other.prefix)} of node ${other.value}`;
 }
 
-/** @returns the rest of the sentence that names the range; `undefined`: it is no workload's or node's */
+/** @returns the rest of the sentence that names the range; `undefined` when it is neither a workload's nor a node's */
 function whyNot(range: Prefix, addresses: DisjointPrefixes<string>, { clusterCidrs, subnets }: RangeKnowledge): string | undefined {
   const special = NEVER_A_WORKLOAD.find((one) => overlaps(one, range));
   if (special !== undefined) return `has addresses of ${formatPrefix(special)}`;
@@ -198,8 +198,8 @@ interface ProvenEnds {
 }
 
 /**
- * Which tunnel addresses and MACs that nodes name for themselves can be believed (review, S1). A false one would lead another node's
- * packets, or those to any address of the world, to the node that names it. Pure.
+ * Decides which tunnel addresses and MACs that nodes name for themselves can be believed (review, S1). A false one would lead another
+ * node's packets, or those to any address of the world, to the node that names it. Pure.
  *
  * @param isOf the proof of an address. A MAC that is not the one that follows from the node's name holds as long as no other node has it,
  * by name or by its own word; otherwise the one that follows from the name counts, as if the node had named none
@@ -226,7 +226,7 @@ export function proveTunnelEnds(nodes: readonly RoutedNode[], isOf: IsOf): Prove
   return { ends, refused };
 }
 
-/** In blocks mode the store proves it: an address is allocated to one node, as its end of a tunnel. */
+/** Makes the proof of blocks mode: the store has allocated the address to one node, as its end of a tunnel. */
 export function isAllocatedBy(blocks: readonly RoutedBlock[]): IsOf {
   const users = new Map(blocks.flatMap(({ tunnelEnds }) => tunnelEnds.map(({ address, node }) => [formatAddress(address), node])));
   return (node, address) => users.get(formatAddress(address)) === node;

@@ -28,7 +28,7 @@ import { KubernetesSources } from "./kubernetes-sources.ts";
 import { type ByFamily, type ClusterView, FAMILIES, type TunnelEnd } from "./model.ts";
 import type { RoutesStatus } from "./node-routes.ts";
 import { FELIX_DEVICES, FELIX_ROUTE_PROTOCOL, NodeRoutes, type NodeRoutesParts } from "./node-routes.ts";
-import { OwnTunnels } from "./own-tunnels.ts";
+import { OwnTunnels } from "./own-node.ts";
 import { proveByBlocks, proveByRanges } from "./proofs.ts";
 
 const NAME = "node-routes";
@@ -62,7 +62,7 @@ export async function startNodeRoutes(context: AgentContext, parts: RoutedParts)
   const { connection, informers } = cluster;
   const sources = new KubernetesSources({ connection, informers, node, addressing, group: configuredGroup(config, env) });
   const guard = () => guardNode(context);
-  // Tried again by each look at the routes; an agent that cannot guard still serves.
+  // Each look at the routes tries again; an agent that cannot guard still serves.
   await guard().catch((error: unknown) => log.error(`the node is not guarded: ${messageOf(error)}`));
   const byAddressing = addressing === "blocks" ? byBlocks(context, config) : byRanges(context, config, parts);
   const routes = new NodeRoutes({
@@ -94,7 +94,7 @@ async function guardNode({ env, host, dataplane }: AgentContext): Promise<void> 
 
 type ByAddressing = Pick<NodeRoutesParts, "prove" | "tunnels" | "giveBackTunnels" | "state">;
 
-/** Where addresses come from blocks: a claim is proven by the block's allocation, and tunnel addresses are allocated. */
+/** Sets up routes where addresses come from blocks: a block's allocation proves a claim, and tunnel addresses are allocated. */
 function byBlocks({ env, node, log }: AgentContext, config: NetworkConfig): ByAddressing {
   const tunnels = new OwnTunnels((work) => withAllocator(config, env, log, work), SYSTEM_CLOCK);
   return {
@@ -105,7 +105,9 @@ function byBlocks({ env, node, log }: AgentContext, config: NetworkConfig): ByAd
   };
 }
 
-/** Where addresses come from the nodes' ranges: a claim is proven by what else lies in the cluster's, and the routers' ends are fixed. */
+/**
+ * Sets up routes where addresses come from the nodes' ranges: what else lies in the cluster's proves a claim, and routers' ends are fixed.
+ */
 function byRanges({ options, env, node }: AgentContext, config: NetworkConfig, { nodes, nodeCidr }: RoutedParts): ByAddressing {
   const clusterCidrs = clusterCidrsOf(options["cluster-cidr"]);
   return {
@@ -136,7 +138,7 @@ function stateOf(view: ClusterView, store: string, env: Environment): NodeState 
   );
 }
 
-/** Opened for the few times that a tunnel address is allocated or given back. */
+/** Opens the store for the few times that a tunnel address is allocated or given back. */
 async function withAllocator<T>(
   config: NetworkConfig,
   env: Environment,
@@ -151,7 +153,7 @@ function rangesOf(record: NodeRecord | undefined): readonly Prefix[] {
   return record === undefined ? [] : FAMILIES.flatMap((family) => familyOf(record, family)?.cidr ?? []);
 }
 
-/** A single address has no neighbours. */
+/** Lists the subnets of this node. A single address has no neighbours. */
 function subnetsOf(addresses: NetworkFacts["addresses"]): readonly Prefix[] {
   return addresses.filter(({ address, length }) => length < bitsOf(address.family)).map(maskPrefix);
 }

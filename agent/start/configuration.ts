@@ -1,4 +1,4 @@
-/** How this agent runs, as `GET /v1/config` says it, and the few options that may change meanwhile (A§2.3). */
+/** Shows how this agent runs, as `GET /v1/config` does, and changes the few options that may change meanwhile (A§2.3). */
 
 import type { AgentFile } from "../../handover/run-directory.ts";
 import type { Environment } from "../../lib/cni/protocol.ts";
@@ -70,12 +70,12 @@ export class Configuration {
   }
 }
 
-/** The name of the node object (A§1.1). */
+/** Returns the name of the node object (A§1.1). */
 export function nameOfNode(options: Pick<AgentOptions, "node-name">, env: Environment): string {
   return nodeName({ nodename: options["node-name"] ?? env.K8S_NODE_NAME, nodenameFile: DEFAULT_NODENAME_FILE, hostname: undefined });
 }
 
-/** The keys of a network configuration that the options stand for. */
+/** Returns the keys of a network configuration that the options stand for. */
 export function datastoreKeys(options: Pick<AgentOptions, "datastore-type" | "datastore-path" | "kubeconfig">): JsonObject {
   const [type, path, kubeconfig] = [options["datastore-type"], options["datastore-path"], options.kubeconfig];
   return {

@@ -1,6 +1,6 @@
 /**
- * What every part of the agent is given: who this agent is, its log, its health, its background tasks, the kernel and the cluster. Parts
- * are started by agent/agent.ts, which hands each of them this and the few other parts that it needs.
+ * Opens what every part of the agent is given: who this agent is, its log, its health, its background tasks, the kernel and the cluster.
+ * agent/agent.ts starts the parts, and hands each of them this and the few other parts that it needs.
  */
 
 import type { Dataplane } from "../../dataplane/dataplane.ts";
@@ -9,7 +9,15 @@ import { LinuxDataplane } from "../../dataplane/linux/linux-dataplane.ts";
 import { HostSockets } from "../../dataplane/netlink/host-sockets.ts";
 import { type RunDirectory, readBootId, runDirectory } from "../../handover/run-directory.ts";
 import type { Environment } from "../../lib/cni/protocol.ts";
+import { chooseDatastore, isKubernetesConfigured } from "../../lib/config/datastore-choice.ts";
+import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
+import { parseObject } from "../../lib/json/decode.ts";
+import { ApiConnection, type OnAnswer } from "../../lib/kubernetes/client/connection.ts";
+import { resolveApiConfig } from "../../lib/kubernetes/config/resolve.ts";
+import { decodePod, type Pod } from "../../lib/kubernetes/objects.ts";
+import { Informers } from "../../lib/kubernetes/watch/informers.ts";
+import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
 import { type AgentLog, createAgentLog, watchSignals } from "../../lib/resident/agent-log.ts";
 import { SECOND_MS } from "../../lib/resident/options.ts";
 import { Tasks } from "../../lib/resident/tasks.ts";
@@ -18,8 +26,7 @@ import { exitNow } from "../../lib/system/libc.ts";
 import { missingCapabilities } from "../../lib/system/privileges.ts";
 import { AgentHealth } from "../observe/health.ts";
 import { openTracing, type Tracing, tracedDataplane } from "../observe/tracing.ts";
-import { type AgentCluster, clusterOf } from "./cluster.ts";
-import { Configuration, nameOfNode } from "./configuration.ts";
+import { Configuration, datastoreKeys, nameOfNode } from "./configuration.ts";
 import { GuardedDataplane, NamespaceCanary } from "./guarded-dataplane.ts";
 import type { AgentOptions } from "./options.ts";
 import { openState, PhaseFile, takeInstanceLock } from "./run-state.ts";
@@ -78,7 +85,7 @@ export async function openContext({ options, env, version, reread }: AgentInput)
   };
   const bootId = readBootId();
   const state = openState(run.path, bootId, [run.deleteQueue, run.direct]);
-  if (state.wasReset) log.info("the machine has been started anew: the state of its last boot is dropped");
+  if (state.wasReset) log.info("the machine has been started again: the state of its last boot is dropped");
   const phase = new PhaseFile(run.agentFile, { bootId, version, ipam: options.ipam, pid: process.pid });
   const setLevel = (level: AgentOptions["log-level"]) => log.setLevel(level);
   const configuration = new Configuration({ options, env, version, bootId, phase: () => phase.phase, setLevel });
@@ -122,10 +129,67 @@ export async function openContext({ options, env, version, reread }: AgentInput)
   return { ...about, ...parts, ended: signals.ended, giveUp, [Symbol.asyncDispose]: () => made.disposeAsync() };
 }
 
-/** Without its capabilities the agent could serve its API and fail every ADD, which nobody would see at its start. */
+/** Refuses to start without capabilities: the agent could serve its API and fail every ADD, which nobody would see at its start. */
 function requirePrivileges(): void {
   const missing = missingCapabilities();
   if (missing.length === 0) return;
   const user = process.geteuid?.() ?? "unknown";
   throw new TortieError("privilege-missing", `the agent runs as user ${user} without ${missing.join(" and ")}: it could connect no pod`);
+}
+
+/** How often the watch of the node's pods is requested again: the longest time for which a dead connection stays unnoticed. */
+const HEARTBEAT_SECONDS = 30;
+
+/** The agent's one connection to the API server. With etcd as the datastore it is used for pods only. */
+export interface AgentCluster extends AsyncDisposable {
+  readonly connection: ApiConnection;
+  readonly informers: Informers;
+  /** Calico's resources are there too. */
+  readonly isDatastore: boolean;
+  /** Of this node, by "namespace/name". */
+  readonly pods: ResourceCache<Pod>;
+  /** Asks the server. @returns `undefined` when there is no such pod @throws Error when it cannot be found out */
+  readPod(key: string): Promise<Pod | undefined>;
+}
+
+export interface ClusterOptions {
+  readonly options: AgentOptions;
+  readonly env: Environment;
+  readonly node: string;
+  readonly log: Pick<AgentLog, "error">;
+  readonly onAnswer?: OnAnswer;
+}
+
+/** Begins to watch the node's pods. @throws TortieError as `resolveApiConfig` */
+export function clusterOf({ options, env, node, log, onAnswer }: ClusterOptions): AgentCluster | undefined {
+  const config = decodeNetworkConfig(datastoreKeys(options));
+  const datastore = chooseDatastore(config, env);
+  const isThere = datastore === "kubernetes" || (datastore === "etcdv3" && isKubernetesConfigured(config, env));
+  if (!isThere) return undefined;
+  const connection = new ApiConnection(resolveApiConfig(config, env), onAnswer);
+  const informers = new Informers(connection, { onProblem: (message) => log.error(message) });
+  const pods = informers.watch({
+    name: `pods of ${node}`,
+    path: "/api/v1/pods",
+    fieldSelector: `spec.nodeName=${node}`,
+    decode: decodePod,
+    heartbeatSeconds: HEARTBEAT_SECONDS,
+  });
+  return {
+    connection,
+    informers,
+    pods,
+    isDatastore: datastore === "kubernetes",
+    async readPod(key) {
+      const [namespace = "", name = ""] = key.split("/").map(encodeURIComponent);
+      const { status, body } = await connection.exchange({ method: "GET", path: `/api/v1/namespaces/${namespace}/pods/${name}` });
+      if (status === 404) return undefined;
+      if (status !== 200) throw new Error(`the API server answered ${status} when it was asked for pod ${key}`);
+      return decodePod(parseObject(body));
+    },
+    async [Symbol.asyncDispose]() {
+      await informers[Symbol.asyncDispose]();
+      connection.close();
+    },
+  };
 }

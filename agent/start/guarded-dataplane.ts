@@ -1,5 +1,5 @@
 /**
- * The dataplane of a process that serves many calls: looks for the namespace before each part, and keeps a GC from taking the
+ * Guards the dataplane of a process that serves many calls: checks the namespace before each part, and keeps a GC from taking the
  * half-made link of an ADD of this very process for what a killed one left.
  */
 
@@ -72,7 +72,10 @@ export class GuardedDataplane implements Dataplane {
     return this.#inner.applyNode(state);
   }
 
-  /** An unfinished link is looked at again when it is removed: one that this process was making has its owner's name by then. */
+  /**
+   * Waits until this process makes no link. An unfinished link is looked at again before its removal: one made here has its owner's name
+   * then.
+   */
   async #noneIsMade(): Promise<void> {
     while (this.#making.size > 0) await Promise.allSettled(this.#making);
   }
@@ -82,9 +85,9 @@ export class GuardedDataplane implements Dataplane {
 const OWN_NAMESPACE = "/proc/thread-self/ns/net";
 
 /**
- * A thread that was left in a sandbox's network namespace would change the wrong network from then on (A§12.3). The way back is checked
- * where it is made (lib/system/netns.ts); this looks once more before each part that touches the kernel. A thread in the wrong namespace
- * cannot be trusted again: the process ends and is started again.
+ * Detects a thread that was left in a sandbox's network namespace, which would change the wrong network from then on (A§12.3). The way back
+ * is checked where it is made (lib/system/netns.ts); this looks once more before each part that touches the kernel. A thread in the wrong
+ * namespace cannot be trusted again: the process ends and is started again.
  */
 export class NamespaceCanary {
   readonly #home: string | undefined;

@@ -1,5 +1,5 @@
 /**
- * What the installer leaves behind in a pod, kept right by the agent: the plugins' token and kubeconfig, TLS files and conflist (C§9.5).
+ * Keeps right what the installer would leave behind in a pod: the plugins' token and kubeconfig, TLS files and conflist (C§9.5).
  * Settings come from the installer's environment variables; the directories are those of the host, under their own names.
  */
 

@@ -1,6 +1,6 @@
 /**
- * The options of `tortie-node`: one table, from which the flags, the variables, the JSON Schema of the file and the page for users come
- * (A§1.1, A§2.1, A§4.2). Names are those of the contract and of the network configuration's keys.
+ * Lists the options of `tortie-node` in one table, from which the flags, the variables, the JSON Schema of the file and the page for users
+ * come (A§1.1, A§2.1, A§4.2). Names are those of the contract and of the network configuration's keys.
  */
 
 import type { Environment } from "../../lib/cni/protocol.ts";

@@ -1,4 +1,6 @@
-/** What an agent keeps of itself in its run directory: the lock of the only one, its phase, and the state of one boot (A§0.2, A§0.3). */
+/**
+ * Keeps in the run directory what an agent says of itself: the lock of the only one, its phase, and the state of one boot (A§0.2, A§0.3).
+ */
 import { readdirSync, renameSync, rmSync } from "node:fs";
 import type { AgentFile } from "../../handover/run-directory.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
@@ -17,7 +19,7 @@ export type Phase = AgentFile["phase"];
 
 const FILE_MODE = 0o644;
 
-/** The phase of the agent, as `agent.json` and every answer say it. */
+/** Keeps the phase of the agent, as `agent.json` and every answer say it. */
 export class PhaseFile {
   readonly #path: string;
   readonly #about: Omit<AgentFile, "phase">;

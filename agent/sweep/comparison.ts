@@ -2,9 +2,7 @@
  * Compares what endpoints bear with what stores and grant files say is theirs (A§7.3). An address that a container uses and that is
  * granted to nobody, or to somebody else, is reported with what to do; nothing is given, taken or changed for it.
  */
-
-import type { EndpointRecord } from "../../handover/record.ts";
-import { isCommitted, type RecordedAddress } from "../../handover/record.ts";
+import { type EndpointRecord, isCommitted, type RecordedAddress } from "../../handover/record.ts";
 import { ordinalOf, prefixOf } from "../../ipam-plugin/allocator/block.ts";
 import { heldAt } from "../../ipam-plugin/allocator/lookup.ts";
 import type { Operation } from "../../ipam-plugin/allocator/operation.ts";
@@ -18,6 +16,9 @@ import type { Versioned } from "../../lib/datastore/datastore.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
 import { type GrantWitness, lostAddresses } from "../endpoints/mend-link.ts";
+import type { RestoredEndpoints } from "../endpoints/start.ts";
+import { addressFinding } from "../observe/health.ts";
+import type { AgentContext } from "../start/context.ts";
 
 /** Endpoints a look asks the stores about again, one by one: a node that lost all of its blocks must not ask for each of them at once. */
 const MOST_ASKED = 32;
@@ -25,7 +26,7 @@ const MOST_ASKED = 32;
 type LostKind = "address-lost" | "address-conflict";
 
 interface ComparisonOptions {
-  /** The restore has ended: every endpoint that there is, is known. */
+  /** The restore has ended, so that every endpoint is known. */
   readonly isRestored: () => boolean;
   readonly records: () => readonly EndpointRecord[];
   /** Begins a look. */
@@ -53,7 +54,7 @@ export class AddressComparison {
     this.#options = options;
   }
 
-  /** One look at every endpoint. @throws Error when one could not be compared, after the others were */
+  /** Looks at every endpoint once. @throws Error when one could not be compared, after the others were */
   async run(signal: AbortSignal): Promise<void> {
     const { isRestored, records, look: begin, onHeld } = this.#options;
     if (!isRestored()) return;
@@ -108,7 +109,7 @@ export class AddressComparison {
   }
 }
 
-/** What another plugin granted is that plugin's to know, and asking starts a program each time. */
+/** Leaves out what another plugin granted: only that plugin knows, and asking starts a program each time. */
 function isCompared({ grant, isUngranted = false }: RecordedAddress): boolean {
   return grant !== "external" && !isUngranted;
 }
@@ -137,8 +138,8 @@ interface GrantLookParts {
 const NOBODY: Holding = { isTheirs: false };
 
 /**
- * Who holds recorded addresses, as one look at the stores and grant files reads it: each block once, whichever node it belongs to, and
- * pools from memory where a store has one. What it finds missing is asked for again before anything is said of it.
+ * Finds out who holds recorded addresses, in one look at the stores and grant files: reads each block once, whichever node it belongs to,
+ * and pools from memory where a store has one. What it finds missing is asked for again before it is reported.
  */
 export class GrantLook {
   readonly #parts: GrantLookParts;
@@ -175,7 +176,7 @@ export class GrantLook {
   }
 }
 
-/** The blocks of one store. */
+/** Reads the blocks of one store. */
 class BlockLook {
   readonly #operation: Operation;
   readonly #blocks = new Map<string, Promise<Versioned<Block> | undefined>>();
@@ -184,7 +185,7 @@ class BlockLook {
     this.#operation = allocator.begin({ mayBeOld: true });
   }
 
-  /** By the address's pool; where that is gone, by the blocks of the handle. @throws DatastoreError */
+  /** Finds the holder by the address's pool; where that is gone, by the blocks of the handle. @throws DatastoreError */
   async holder(address: Address, handle: string): Promise<HeldAddress | undefined> {
     const pool = poolOf(usable(await this.#operation.pools()), address);
     const cidrs = pool === undefined ? await this.#blocksOf(handle) : [formatPrefix(blockPrefixOf(pool, address))];
@@ -210,4 +211,51 @@ class BlockLook {
 function wordsOf({ handle, activeOwner: { namespace, pod, node }, address }: HeldAddress): string {
   const whose = pod === undefined ? "" : ` of pod ${namespace}/${pod}`;
   return `handle ${handle ?? `without a name at ${formatAddress(address)}`}${whose}${node === undefined ? "" : ` on node ${node}`}`;
+}
+
+const NAME = "compare-addresses";
+const INTERVAL_MS = 600_000;
+/** Of one look: each of its requests has a limit of its own. */
+const DEADLINE_MS = 300_000;
+
+interface ComparedParts extends RestoredEndpoints {
+  readonly witness: GrantWitness & { ipamOf(record: EndpointRecord): Promise<IpamNode> | undefined };
+  readonly files: () => Pick<GrantFiles, "read">;
+}
+
+/** Starts the comparison as a task. @returns what makes the first one, to be called when the restore has ended */
+export function startComparison(
+  { controllers, health, log }: AgentContext,
+  { manager, isRestored, witness, files }: ComparedParts,
+): () => void {
+  const found = new Map<number, string>();
+  const forget = (id: number) => {
+    health.health.find(addressFinding(id), undefined);
+    return found.delete(id);
+  };
+  const comparison = new AddressComparison({
+    isRestored,
+    records: () => manager.list(),
+    look: () => new GrantLook({ ipamOf: (record) => witness.ipamOf(record), files }),
+    witness,
+    onLost(id, kind, what) {
+      health.metrics.sweepFound(kind);
+      health.health.find(addressFinding(id), what);
+      if (found.get(id) === what) return;
+      found.set(id, what);
+      log.error(what);
+      manager.get(id)?.note("Warning", "Other", what);
+    },
+    onHeld(id) {
+      if (!forget(id)) return;
+      log.info(`the addresses of endpoint ${id} are granted to it again`);
+      manager.get(id)?.note("OK", "Other", "Its addresses are granted to it again");
+    },
+  });
+  manager.onChange((event, { id }) => {
+    if (event === "gone") forget(id);
+  });
+  const run = (signal: AbortSignal) => comparison.run(signal);
+  controllers.update(NAME, { run, intervalMs: INTERVAL_MS, isJittered: true, deadlineMs: DEADLINE_MS, quiet: true });
+  return () => controllers.trigger(NAME);
 }

@@ -1,11 +1,12 @@
 /**
- * Routes, rules, settings and links that differ from what an endpoint wants are mended by a build (A§8.1). One that another program
- * keeps changing back is left alone after three times in ten minutes, and reported.
+ * Asks for a build to mend routes, rules, settings and links that differ from what an endpoint wants (A§8.1). Leaves one alone that another
+ * program keeps changing back, after three times in ten minutes, and reports it.
  */
+
 import type { Difference } from "../../dataplane/desired-state.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
 import type { Clock } from "../../lib/system/waiting.ts";
-import { isUnproven } from "../endpoints/recorded-sandbox.ts";
+import { isUnproven } from "../endpoints/sandbox.ts";
 
 const MOST_MENDS = 3;
 const WINDOW_MS = 600_000;
@@ -22,7 +23,7 @@ interface DriftOptions {
   readonly onUnproven: (what: string | undefined) => void;
   /** Of an endpoint: what is left alone; `undefined` when nothing is. */
   readonly onContested: (id: number, what: string | undefined) => void;
-  /** Called for each difference that is to be mended. */
+  /** Called for each difference that a build shall mend. */
   readonly onFound: (difference: Difference) => void;
 }
 

@@ -16,11 +16,9 @@ import { SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
 import type { Nodes } from "../../main-plugin/nodes.ts";
 import { linkDrift } from "../endpoints/mend-link.ts";
 import type { RestoredEndpoints } from "../endpoints/start.ts";
-import type { AgentCluster } from "../start/cluster.ts";
-import type { AgentContext } from "../start/context.ts";
-import { AddressSweep, type SweptStore } from "./address-sweep.ts";
+import type { AgentCluster, AgentContext } from "../start/context.ts";
+import { AddressSweep, type SweptStore, sweptBlocks, sweptGrants } from "./addresses.ts";
 import { Drift } from "./drift.ts";
-import { sweptBlocks, sweptGrants } from "./stores.ts";
 import { Sweep, type SweptPods } from "./sweep.ts";
 import type { Holder, WitnessPods } from "./witnesses.ts";
 
@@ -125,7 +123,7 @@ function addressSweeps(
   return [addressSweep(sweptBlocks(networks, toLog)), addressSweep(sweptGrants(hostScope))];
 }
 
-/** What the sweep asks of a cluster. */
+/** Asks the cluster what the sweep wants to know. */
 export function sweptPods({ pods, readPod }: AgentCluster): SweptPods {
   return {
     get isComplete() {
@@ -136,7 +134,7 @@ export function sweptPods({ pods, readPod }: AgentCluster): SweptPods {
   };
 }
 
-/** What the sweep of addresses asks of a cluster. */
+/** Asks the cluster what the sweep of addresses wants to know. */
 export function witnessPods({ pods, readPod }: AgentCluster): WitnessPods {
   return {
     get isComplete() {

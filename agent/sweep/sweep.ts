@@ -1,6 +1,6 @@
 /**
- * What was left behind: endpoints whose link or pod is gone, and links without an endpoint (A§8.1). Each is seen twice, at least a minute
- * apart, before anything is done, and whatever cannot be found out is taken for alive.
+ * Removes what was left behind: endpoints whose link or pod is gone, and links without an endpoint (A§8.1). Sees each twice, at least a
+ * minute apart, before anything is done, and takes whatever cannot be found out for alive.
  */
 
 import type { AttachedLink, Dataplane } from "../../dataplane/dataplane.ts";
@@ -9,7 +9,7 @@ import { type EndpointRecord, isCommitted, isOfStaticPod } from "../../handover/
 import type { AttachmentId } from "../../lib/cni/attachment-id.ts";
 import { Observations } from "../../lib/resident/observations.ts";
 import type { Clock } from "../../lib/system/waiting.ts";
-import { isSandboxGone } from "../endpoints/recorded-sandbox.ts";
+import { isSandboxGone } from "../endpoints/sandbox.ts";
 
 /** Between the first look and the one that counts (A§8.1). */
 export const LEAST_BETWEEN_MS = 60_000;
@@ -22,9 +22,9 @@ type FindingKind = "endpoint-without-link" | "endpoint-without-pod" | "link-with
 export interface SweptPods {
   /** The list is complete, and changes are being heard of. */
   readonly isComplete: boolean;
-  /** Every UID that stands for the pod of this name; empty when the watch shows none. */
+  /** Lists every UID that stands for the pod of this name; empty when the watch shows no such pod. */
   uidsOf(pod: string): readonly string[];
-  /** The same, asked of the server. @throws Error when it cannot be found out */
+  /** Asks the server for the same. @throws Error when it cannot be found out */
   ask(pod: string): Promise<readonly string[]>;
 }
 
@@ -67,7 +67,7 @@ export class Sweep {
   }
 
   /**
-   * One look at everything.
+   * Looks at everything once.
    * @throws Error when the look failed, from which nothing is taken then, or, at its end, the first removal that did
    */
   async run(signal: AbortSignal): Promise<void> {
@@ -115,7 +115,7 @@ export class Sweep {
   }
 
   /**
-   * Asked of the server, whatever the watch shows. The server says nothing about a static pod, which the kubelet runs with or without a
+   * Asks the server, whatever the watch shows. The server says nothing about a static pod, which the kubelet runs with or without a
    * mirror: it lives as long as its sandbox.
    * @throws Error
    */
@@ -160,7 +160,7 @@ export class Sweep {
     const { network, containerId, ifname, workload } = link.owner;
     if (this.#isKnown({ network, containerId, ifname }) || !this.#seen.see(`owned ${link.index}`, LEAST_BETWEEN_MS)) return;
     this.#tell("link-without-endpoint", `${what}, container ${containerId}`);
-    // A plugin that worked before there was an agent has left no word of its pod: only the server can say that the pod is gone.
+    // A plugin that worked before there was an agent has not recorded its pod: only the server can say that the pod is gone.
     const { pods, node } = this.#options;
     if (workload === undefined || pods === undefined || isNamedAsStatic(workload, node) || (await pods.ask(workload)).length > 0) return;
     if (!this.#isKnown({ network, containerId, ifname })) await this.#attempt(() => dataplane.remove(link));
@@ -181,14 +181,14 @@ function isAmong(uids: readonly string[], { podUID, runtimePodUID }: EndpointRec
 }
 
 /**
- * Whether a pod may be a static one of this node: the kubelet ends their names with the node's (pkg/kubelet/config/common.go,
+ * Says whether a pod may be a static one of this node: the kubelet ends their names with the node's (pkg/kubelet/config/common.go,
  * generatePodName). The server says nothing about them, and no record has a UID of such a link. The kernel removes it with its sandbox.
  */
 function isNamedAsStatic(workload: string, node: string): boolean {
   return workload.endsWith(`-${node.toLowerCase()}`);
 }
 
-/** The link that says that it is the endpoint's; an endpoint without one of its own to look for has nothing to lack. */
+/** Finds the link that says that it is the endpoint's. An endpoint without a link of its own cannot lack one. */
 function linkOf({ hostInterface }: EndpointRecord, links: readonly HostLink[]): HostLink | undefined {
   const own = links.filter(({ alias }) => alias === hostInterface?.alias);
   return own.find(({ index }) => index === hostInterface?.index) ?? own[0];

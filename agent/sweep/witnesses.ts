@@ -1,6 +1,6 @@
 /**
- * Who may still use an address that no endpoint of this agent has (A§8.1). Plugins that work beside the agent, and those of Calico, hold
- * addresses that look like forgotten ones. Each of their traces counts, and a trace that cannot be read fails the look.
+ * Finds out who may still use an address that no endpoint of this agent has (A§8.1). Plugins that work beside the agent, and those of
+ * Calico, hold addresses that look like forgotten ones. Each of their traces counts, and a trace that cannot be read fails the look.
  */
 
 import { isAttachmentAlias, namesAttachment, parseAttachmentAlias } from "../../dataplane/alias.ts";
@@ -30,7 +30,7 @@ export interface WitnessPods {
   /** The list is complete, and changes are being heard of. */
   readonly isComplete: boolean;
   list(): readonly Pod[];
-  /** Asked of the server. @throws Error when it cannot be found out */
+  /** Asks the server. @throws Error when it cannot be found out */
   read(pod: string): Promise<Pod | undefined>;
 }
 
@@ -42,7 +42,7 @@ export interface WitnessParts {
   readonly pods: WitnessPods | undefined;
 }
 
-/** Everything that was seen at one look. */
+/** Holds everything that was seen at one look. */
 export class Witnesses {
   readonly #records: readonly Pick<EndpointRecord, "attachment" | "addresses">[];
   readonly #links: readonly HostLink[];
@@ -50,7 +50,7 @@ export class Witnesses {
 
   /** @throws Error when one of them cannot be read */
   constructor({ direct, records, links, pods }: WitnessParts) {
-    // In this order: an attachment that is taken over becomes an endpoint first, and then loses its record.
+    // Reads in this order: an attachment that is taken over becomes an endpoint first, and then loses its record.
     const beside = direct();
     const [unreadable] = beside.unreadable;
     if (unreadable !== undefined) throw new Error(`a record of direct mode cannot be read: ${unreadable.path}: ${unreadable.reason}`);
@@ -60,12 +60,12 @@ export class Witnesses {
     this.#pods = new PodWitnesses(pods?.list() ?? []);
   }
 
-  /** Pods whose annotations count and were not read to their end, so far, as `<namespace>/<name>`. */
+  /** Lists pods whose annotations count and were not read to their end, so far, as `<namespace>/<name>`. */
   get unread(): readonly string[] {
     return this.#pods.unread;
   }
 
-  /** Whether anything stands for the holder. */
+  /** Says whether anything stands for the holder. */
   mayUse(holder: Holder): boolean {
     return this.#hasRecord(holder) || this.#links.some((link) => servesLink(link, holder)) || this.#pods.mayUse(holder);
   }
@@ -78,7 +78,7 @@ export class Witnesses {
   }
 }
 
-/** Whether the pod of the store's word, asked of the server, may still use the addresses. @throws Error when it cannot be found out */
+/** Asks the server whether the pod that the store names may still use the addresses. @throws Error when it cannot be found out */
 export async function isHeldByPod(holder: Holder, pods: WitnessPods | undefined): Promise<boolean> {
   if (pods === undefined || holder.pod === undefined) return false;
   const pod = await pods.read(holder.pod);
@@ -89,7 +89,9 @@ function isOf({ network, containerId, ifname }: AttachmentId, holder: Holder): b
   return network === holder.network && containerId === holder.containerId && (holder.ifname ?? ifname) === ifname;
 }
 
-/** A link with the holder's name and without our alias belongs to a program that writes none, such as Calico's plugin. */
+/**
+ * Says whether the link serves the holder. One with its name and without our alias is of a program that writes no alias, such as Calico's.
+ */
 function servesLink({ name, alias }: HostLink, { network, containerId, ifname, pod }: Holder): boolean {
   if (!isAttachmentAlias(alias)) return isNamedFor(name, containerId, pod);
   if (ifname !== undefined) return namesAttachment(alias, { network, containerId, ifname });
@@ -97,7 +99,7 @@ function servesLink({ name, alias }: HostLink, { network, containerId, ifname, p
   return found === undefined || (found.network === network && found.containerId === containerId);
 }
 
-/** Whatever the prefix of the names is here. */
+/** Compares names, whatever their prefix is here. */
 function isNamedFor(name: string, containerId: string, pod: string | undefined): boolean {
   const [namespace = "", podName = ""] = pod?.split("/") ?? [];
   const ends = [containerHostInterfaceName(containerId), ...(pod === undefined ? [] : [podHostInterfaceName(namespace, podName)])];
@@ -114,9 +116,10 @@ interface Annotated {
 }
 
 /**
- * Which addresses the pods of this node speak for. A status counts for every address: kubelet writes it. An annotation is a claim of whoever
- * may patch the pod, and counts for addresses that the store gave to that very pod; where the store names no pod, any pod of this node may
- * speak. The annotations of a pod are taken apart once, when an address asks for them, and only so much of them (lib/workload/annotations).
+ * Finds out which addresses the pods of this node speak for. A status counts for every address: kubelet writes it. An annotation is a claim
+ * of whoever may patch the pod, and counts for addresses that the store gave to that very pod; where the store names no pod, any pod of
+ * this node may speak. The annotations of a pod are taken apart once, when an address asks for them, and only so much of them
+ * (lib/workload/annotations).
  */
 class PodWitnesses {
   readonly #pods: ReadonlyMap<string, Pod>;
@@ -129,14 +132,14 @@ class PodWitnesses {
     this.#statuses = new Set(pods.flatMap(statusOf));
   }
 
-  /** Pods whose annotations were asked for and not read to their end, as `<namespace>/<name>`. */
+  /** Lists pods whose annotations were asked for and not read to their end, as `<namespace>/<name>`. */
   get unread(): readonly string[] {
     return [...this.#annotated].flatMap(([pod, { isWhole }]) => (isWhole ? [] : keyOf(pod)));
   }
 
   /**
-   * Whether a pod names one of the addresses and may do so, or the pod that they were given to has named none so far, or names more than is
-   * read.
+   * Says whether a pod names one of the addresses and may do so, or the pod that they were given to has named none so far, or names more
+   * than is read.
    */
   mayUse(holder: Holder): boolean {
     const texts = holder.addresses.map(formatAddress);

@@ -1,6 +1,6 @@
 /**
- * The addresses of nodes that are gone, and addresses that leaked on nodes that exist (I§5.4). Items of the queue are `node <name>` and
- * `handle <id>`.
+ * Releases addresses of nodes that are gone, and addresses that leaked on nodes that exist (I§5.4). Items of the queue are `node <name>`
+ * and `handle <id>`.
  */
 import { placedBlocks } from "../../doctor/snapshot.ts";
 import { formatAddress } from "../../lib/addresses/address.ts";
@@ -26,7 +26,10 @@ export class Addresses implements Duty {
     this.#context = context;
   }
 
-  /** Pods whose annotations were not read to their end at the last look, as `<namespace>/<name>`: what was theirs is kept while they live. */
+  /**
+   * Lists pods whose annotations were not read to their end at the last look, as `<namespace>/<name>`: what is theirs is kept while they
+   * live.
+   */
   get unread(): readonly string[] {
     return this.#unread;
   }
@@ -84,7 +87,10 @@ export class Addresses implements Duty {
     }
   }
 
-  /** A block that still has addresses, of another node's pod for instance, stays until they are gone. @returns how many were released */
+  /**
+   * Releases blocks. One that still has addresses, of another node's pod for instance, stays until they are gone.
+   * @returns how many were released
+   */
   async #releaseBlocks(node: string, signal: AbortSignal): Promise<number> {
     const { allocator, datastore } = this.#context;
     const owner = { type: "host", name: node } as const;
@@ -135,7 +141,7 @@ export class Addresses implements Duty {
   }
 }
 
-/** Those of which every allocation of the same handle is due, wherever it is (I§5.4). */
+/** Picks those of which every allocation of the same handle is due, wherever it is (I§5.4). */
 function withWholeHandles(
   due: readonly JudgedAllocation[],
   all: readonly JudgedAllocation[],
@@ -198,7 +204,9 @@ async function isUnused(context: ReleaseContext, group: readonly JudgedAllocatio
   return true;
 }
 
-/** A virtual machine whose name is not known counts as there, and so does every one where KubeVirt cannot be asked. */
+/**
+ * Says whether the virtual machine is gone. One whose name is not known counts as there, and so does each where KubeVirt cannot be asked.
+ */
 async function isMachineGone({ datastore, live }: ReleaseContext, { machine, namespace }: JudgedAllocation): Promise<boolean> {
   if (machine === undefined) return true;
   if (machine === "" || namespace === "" || !(await live.hasKubeVirt())) return false;

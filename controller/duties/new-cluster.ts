@@ -1,12 +1,11 @@
 /**
- * What a new cluster needs before its first pod. Both duties make an object or leave it alone; none is changed or deleted: once made it is
- * the administrator's.
+ * Makes what a new cluster needs before its first pod. Both duties make an object or leave it alone, and never change or delete it: once
+ * made it is the administrator's.
  */
 import type { Family } from "../../lib/addresses/address.ts";
 import { type PlannedPool, planPools } from "../judge/first-pools.ts";
 import type { ControllerOptions } from "../options.ts";
-import type { Duty, DutyContext } from "./duty.ts";
-import { answerUnless } from "./live-cluster.ts";
+import { answerUnless, type Duty, type DutyContext } from "./duty.ts";
 
 /** Label of what the controller has made, and who that is. */
 const MADE_BY = "tortie.dev/made-by";
@@ -21,7 +20,7 @@ async function create({ client, group }: DutyContext, resource: string, object: 
 }
 
 /**
- * ClusterInformation `default`, which says that plugins may work. One that is there stays as it is: an upgrade or a migration may have
+ * Makes ClusterInformation `default`, which says that plugins may work. An existing one stays as it is: an upgrade or a migration may have
  * paused the cluster with it. The only item is `default`.
  */
 export class ClusterInformationMark implements Duty {
@@ -55,7 +54,7 @@ export class ClusterInformationMark implements Duty {
   }
 }
 
-/** The first pools, by `--ipv4-pool` and `--ipv6-pool` (judge/first-pools.ts). Items are `pool <name>`. */
+/** Makes the first pools, by `--ipv4-pool` and `--ipv6-pool` (judge/first-pools.ts). Items are `pool <name>`. */
 export class FirstPools implements Duty {
   readonly name = "first-pools";
   /** Nodes of a new cluster get their ranges when they come. */
@@ -70,7 +69,7 @@ export class FirstPools implements Duty {
     this.#asked = all.filter(([, option]) => option !== "none");
   }
 
-  /** Why pools that are asked for were not made at the last look, and what to set. */
+  /** Says why pools that are asked for were not made at the last look, and what to set. */
   get refusals(): readonly string[] {
     return this.#refusals;
   }

@@ -10,19 +10,17 @@ import type { Problem, ProblemKind } from "../../doctor/problem.ts";
 import { placedBlocks, placedPools } from "../../doctor/snapshot.ts";
 import { Operation } from "../../ipam-plugin/allocator/operation.ts";
 import { podEndpointKey } from "../../lib/workload/endpoint.ts";
-import { ENDPOINT_PATH, type EndpointObject } from "../view/cluster-view.ts";
-import type { PodView } from "../view/pod-view.ts";
-import { type Duty, type DutyContext, mayRelease, type Observed } from "./duty.ts";
-import { answerUnless } from "./live-cluster.ts";
+import { ENDPOINT_PATH, type EndpointObject, type PodView } from "../view/cluster-view.ts";
+import { answerUnless, type Duty, type DutyContext, mayRelease, type Observed } from "./duty.ts";
 
 interface Orphans<T> {
   /** Of the duty. */
   readonly name: string;
   readonly kind: keyof Observed;
-  /** What is orphaned now; the lists are complete. */
+  /** Lists what is orphaned now; the watches' lists are complete. */
   list(context: DutyContext, signal: AbortSignal): Promise<readonly T[]>;
   nameOf(orphan: T): string;
-  /** The same at two looks for the same state of the same orphan only. */
+  /** Returns the same text at two looks for the same state of the same orphan only. */
   keyOf(orphan: T): string;
   /** The orphan of this name before it is removed, where another source knows it better than the list. */
   find?(context: DutyContext, name: string): Promise<T | undefined>;
@@ -96,7 +94,7 @@ export const ENDPOINT_OBJECTS: Orphans<EndpointObject> = {
     if (await live.hasNode(node)) return;
     const path = `${ENDPOINT_PATH}/namespaces/${namespace}/tortieendpoints/${name}`;
     const body = JSON.stringify({ apiVersion: "v1", kind: "DeleteOptions", preconditions: { uid, resourceVersion } });
-    // Gone already, or written by an agent since: then it is that agent's.
+    // The object is gone already, or an agent has written it since: then it is that agent's.
     const deleted = await answerUnless([404, 409], client, { method: "DELETE", path, body });
     if (deleted !== undefined) log.info(`deleted TortieEndpoint ${namespacedName(object)}: node ${node} is gone`);
   },
@@ -115,7 +113,7 @@ export const LEFTOVERS: Orphans<Problem> = {
     if (!(await mayRelease(context))) return [];
     const { view, datastore, allocatorClock } = context;
     view.mustBeComplete();
-    // Of one moment: a change that comes during the request below is for the next look.
+    // Reads one moment: a change that comes during the request below is for the next look.
     const { handles } = view;
     const pools = placedPools(view.pools.map(({ pool }) => pool));
     const operation = new Operation({ datastore, clock: allocatorClock }, { signal });

@@ -1,5 +1,5 @@
 /**
- * Pools: a finalizer keeps one that is being deleted until its addresses are free, and a condition says how full it is. Every patch
+ * Keeps a pool that is being deleted until its addresses are free, by a finalizer, and says by a condition how full it is. Every patch
  * carries the resourceVersion that it was made from. Items are `pool <name>`.
  */
 
@@ -14,8 +14,7 @@ import type { Block, IPPool } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { type Fields, text } from "../../lib/json/decode.ts";
 import type { PoolView } from "../view/cluster-view.ts";
-import type { Duty, DutyContext } from "./duty.ts";
-import { answerUnless } from "./live-cluster.ts";
+import { answerUnless, type Duty, type DutyContext } from "./duty.ts";
 
 export const FINALIZER = "tortie.dev/pool-addresses";
 
@@ -59,8 +58,8 @@ export class Pools implements Duty {
   }
 
   /**
-   * No address is given out of a pool that is being deleted, so that blocks which are empty stay so. Nobody writes such a block either:
-   * the addresses that were released last cool down in it, and only who looks at the clock sees that they are free.
+   * Lets a pool go. No address is given out of a pool that is being deleted, so that blocks which are empty stay so. Nobody writes such a
+   * block either: the addresses that were released last cool down in it, and only who looks at the clock sees that they are free.
    */
   async #finishDeletion(view: PoolView, signal: AbortSignal): Promise<void> {
     const { datastore, allocator, allocatorClock, log } = this.#context;
@@ -108,7 +107,7 @@ export class Pools implements Duty {
     await this.#patch(view, "", { metadata: { finalizers: isWanted ? [...others, FINALIZER] : others } });
   }
 
-  /** The group v3 has a sub-resource for it; the other one takes it with the pool (manifests/crds). */
+  /** Writes the condition. The group v3 has a sub-resource for it; the other one takes it with the pool (manifests/crds). */
   async #putCondition(view: PoolView): Promise<void> {
     const conditions = this.#conditions(view);
     if (conditions !== undefined) await this.#patch(view, this.#context.group === V3_GROUP ? "/status" : "", { status: { conditions } });
@@ -122,7 +121,7 @@ export class Pools implements Duty {
   }
 }
 
-/** The pool's blocks, with addresses free whose cooldown is over. */
+/** Reads the pool's blocks, with addresses free whose cooldown is over. */
 async function cooledInside(operation: Operation, pool: PoolView["pool"]): Promise<readonly Versioned<Block>[]> {
   const inside = (await operation.datastore.blocks.list()).filter(({ value }) => isInside(pool, value.cidr));
   return Promise.all(inside.map(async ({ value, revision }) => ({ value: await operation.cooled(value), revision })));
@@ -175,7 +174,7 @@ export function conditionOf({ size, inUse }: PoolUsage): Condition {
   return { type: CONDITION, status: isFull ? "False" : "True", reason, message };
 }
 
-/** All conditions as they should be; `undefined` when they are so already. @param now RFC 3339 */
+/** Returns all conditions as they should be; `undefined` when they are so already. @param now RFC 3339 */
 export function withCondition(conditions: readonly Fields[], wanted: Condition, now: string): readonly Fields[] | undefined {
   const before = conditions.find((condition) => text(condition, "type") === CONDITION);
   const isSame = before !== undefined && (["status", "reason", "message"] as const).every((member) => before[member] === wanted[member]);

@@ -1,6 +1,6 @@
 /**
- * What every allocated address of the cluster is: in use, of a node that is gone, leaked, or not ours to judge. The rules are those of
- * kube-controllers (I§5.4); where Tortie is stricter it keeps an address that kube-controllers would release.
+ * Judges what every allocated address of the cluster is: in use, of a node that is gone, leaked, or not ours to judge. The rules are those
+ * of kube-controllers (I§5.4); where Tortie is stricter it keeps an address that kube-controllers would release.
  */
 
 import { WINDOWS_RESERVED_HANDLE } from "../../doctor/handles.ts";
@@ -9,7 +9,7 @@ import { sanitised, sequenceOf } from "../../ipam-plugin/allocator/block.ts";
 import { FROM_HOST_LOCAL } from "../../ipam-plugin/workload.ts";
 import { type Address, addressAt } from "../../lib/addresses/address.ts";
 import { isMachineHandle } from "../../lib/workload/identity.ts";
-import type { PodView } from "../view/pod-view.ts";
+import type { PodView } from "../view/cluster-view.ts";
 
 /**
  * `valid`: in use, or it may be. `departed`: its node is gone and no pod holds it. `leaked`: its node is there, and the pod it was for
@@ -22,7 +22,7 @@ export interface JudgedAllocation {
   readonly address: Address;
   /** CIDR of its block. */
   readonly block: string;
-  /** Sanitised; empty when it has none. */
+  /** Sanitised; empty when the allocation has no handle. */
   readonly handle: string;
   readonly sequenceNumber: bigint;
   readonly node: string;
@@ -106,7 +106,7 @@ function verdictOf(facts: Facts, owner: Readonly<Record<string, string>>, holder
   return owner.note === FROM_HOST_LOCAL ? "unjudged" : "leaked";
 }
 
-/** Addresses that Windows keeps in every block of its nodes (I§3.7). */
+/** Recognises addresses that Windows keeps in every block of its nodes (I§3.7). */
 export function isReservedByWindows({ handle }: Pick<Facts, "handle">): boolean {
   return handle.toLowerCase() === WINDOWS_RESERVED_HANDLE;
 }
@@ -134,8 +134,8 @@ function heldBy(pods: readonly PodView[]): Held {
 }
 
 /**
- * Whether any pod has the address. A status says so for every allocation. An annotation does only for an allocation whose attributes name no
- * pod, and of the annotation's own node: an allocation that names a pod is asked of that pod alone.
+ * Says whether any pod has the address. A status says so for every allocation. An annotation does only for an allocation whose attributes
+ * name no pod, and of the annotation's own node: an allocation that names a pod is compared with that pod alone.
  */
 function isHeld({ address, node, pods }: Facts, { statuses, annotations }: Held): boolean {
   const key = keyOf(address);
@@ -143,8 +143,8 @@ function isHeld({ address, node, pods }: Facts, { statuses, annotations }: Held)
 }
 
 /**
- * Whether the pod that the attributes of an allocation name may hold its address: it does, or it is on that node (or none yet) and has named
- * no address so far, or it names more than is read. The attributes are the proof that its annotations count.
+ * Says whether the pod that the attributes of an allocation name may hold its address: it does, or it is on that node (or none yet) and has
+ * named no address so far, or it names more than is read. The attributes are the proof that its annotations count.
  *
  * @param pod as it is now
  * @param owner as the attributes name it

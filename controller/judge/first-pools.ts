@@ -1,5 +1,5 @@
 /**
- * The pools that a new cluster begins with: what `--ipv4-pool` and `--ipv6-pool` come to. Nothing is guessed: a range is what the option
+ * Plans the pools that a new cluster begins with, from `--ipv4-pool` and `--ipv6-pool`. Nothing is guessed: a range is what the option
  * names, what kubeadm was told, or exactly what nodes have; where none of them says anything, the answer is what to set.
  */
 import {
@@ -130,7 +130,7 @@ function automaticRanges({ family, podSubnet, nodes }: PoolFacts): Ranges | Refu
   };
 }
 
-/** The fewest prefixes that have exactly the addresses of the given ones. @param prefixes of one family, without host bits */
+/** Finds the fewest prefixes that have exactly the addresses of the given ones. @param prefixes of one family, without host bits */
 export function aggregate(prefixes: readonly Prefix[]): readonly Prefix[] {
   const sorted = prefixes.toSorted((a, b) => compare(a.address.value, b.address.value) || a.length - b.length);
   const result: Prefix[] = [];
@@ -155,7 +155,7 @@ function compare(a: bigint, b: bigint): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** A name of an object: "nodes-10-244-0-0-24", "nodes-fd00-10---64". */
+/** Makes a name of an object: "nodes-10-244-0-0-24", "nodes-fd00-10---64". */
 function nameOfRange(range: Prefix): string {
   return `nodes-${formatPrefix(range).replaceAll(/[.:/]/g, "-")}`;
 }

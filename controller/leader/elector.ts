@@ -3,12 +3,12 @@
  * has not renewed for two thirds of the duration, counted from before the renewal was sent: others may take the lease only after the
  * whole duration, counted from after they saw that renewal. Between the two lies the time that a write under way may still need.
  */
+
 import { messageOf } from "../../lib/errors/errors.ts";
-import { parseObject } from "../../lib/json/decode.ts";
+import { type Fields, field, has, isNumber, parseObject, section, text } from "../../lib/json/decode.ts";
 import { type ApiClient, ApiError } from "../../lib/kubernetes/api-client.ts";
 import { Slots } from "../../lib/kubernetes/client/limits.ts";
 import { type Clock, pauseAfter } from "../../lib/system/waiting.ts";
-import { decodeLease, isSameTenure, type Lease, leaseObject, nextStep } from "./lease.ts";
 
 interface ElectorOptions {
   /** For the lease alone, so that no long list stands before a renewal. */
@@ -33,24 +33,24 @@ export class Elector {
     this.#options = options;
   }
 
-  /** Whether a write may begin now. */
+  /** Says whether a write may begin now. */
   get mayWrite(): boolean {
     return this.#options.clock.now() < this.#leadsUntil;
   }
 
-  /** How long a write may take that begins at the last moment. */
+  /** Says how long a write may take that begins at the last moment. */
   get writeLimitMs(): number {
     return this.#options.durationMs / 4;
   }
 
-  /** For people. */
+  /** Describes for people who leads. */
   get description(): string {
     if (this.mayWrite) return "this controller leads";
     const holder = this.#seen?.lease.holder ?? "";
     return this.#problem ?? (holder === "" ? "nobody leads yet" : `${holder} leads`);
   }
 
-  /** The last failure to read or write the lease; `undefined` once that has succeeded. */
+  /** Returns the last failure to read or write the lease; `undefined` once that has succeeded. */
   get problem(): string | undefined {
     return this.#problem;
   }
@@ -159,7 +159,7 @@ export class Elector {
     return decodeLease(parseObject(await client.request({ method: isNew ? "POST" : "PUT", path, body, timeoutMs: this.writeLimitMs })));
   }
 
-  /** As client-go: a short duration and no holder, so that the next one need not wait. */
+  /** Writes a short duration and no holder, as client-go does, so that the next one need not wait. */
   async #giveBack(): Promise<void> {
     const lease = this.#seen?.lease;
     const mayWrite = this.mayWrite;
@@ -178,15 +178,10 @@ export class Elector {
   }
 }
 
-interface Fence {
-  /** Whether a write may begin now. */
-  readonly mayWrite: boolean;
-  /** How long one may take. */
-  readonly writeLimitMs: number;
-}
+type Fence = Pick<Elector, "mayWrite" | "writeLimitMs">;
 
 /**
- * A client whose writes stop with the lease: the last look before each of them is here, whatever asked for it.
+ * Makes a client whose writes stop with the lease: looks at it for the last time before each of them.
  * @param connections of `client`: the wait for one of them comes before the look at the lease
  */
 export function fencedClient(client: ApiClient, fence: Fence, connections: number): ApiClient {
@@ -204,4 +199,83 @@ export function fencedClient(client: ApiClient, fence: Fence, connections: numbe
     },
     close: () => client.close(),
   };
+}
+
+/**
+ * The lease of coordination.k8s.io that says which controller leads, in the form that client-go's leader election uses, so that
+ * `kubectl get lease` shows it as any other.
+ */
+export interface Lease {
+  readonly resourceVersion: string;
+  /** Empty: there is no leader. */
+  readonly holder: string;
+  readonly durationSeconds: number;
+  /** As stored; never compared with a clock of this machine. */
+  readonly renewTime: string;
+  readonly acquireTime: string;
+  readonly transitions: number;
+}
+
+export function decodeLease(object: Fields): Lease {
+  const spec = section(object, "spec");
+  const number = (name: string) => (has(spec, name) ? field(spec, name, isNumber) : 0);
+  return {
+    resourceVersion: text(section(object, "metadata"), "resourceVersion"),
+    holder: text(spec, "holderIdentity"),
+    durationSeconds: number("leaseDurationSeconds"),
+    renewTime: text(spec, "renewTime"),
+    acquireTime: text(spec, "acquireTime"),
+    transitions: number("leaseTransitions"),
+  };
+}
+
+type Step = "create" | "renew" | "take" | "wait";
+
+/**
+ * Decides what to do about the lease as it was read. Clocks of two machines are never compared: a lease is over when it has been seen unchanged
+ * for its whole duration on this machine's own clock.
+ *
+ * @param unchangedForMs how long this controller has seen the lease as it is
+ */
+export function nextStep(lease: Lease | undefined, identity: string, unchangedForMs: number): Step {
+  if (lease === undefined) return "create";
+  if (lease.holder === identity) return "renew";
+  if (lease.holder === "") return "take";
+  return unchangedForMs >= lease.durationSeconds * 1000 ? "take" : "wait";
+}
+
+/** Compares what the holder writes: other changes of the object do not count. */
+export function isSameTenure(a: Lease, b: Lease): boolean {
+  return a.holder === b.holder && a.renewTime === b.renewTime && a.acquireTime === b.acquireTime && a.transitions === b.transitions;
+}
+
+interface LeaseWrite {
+  readonly namespace: string;
+  readonly name: string;
+  /** Empty gives the lease back. */
+  readonly holder: string;
+  readonly durationSeconds: number;
+  readonly now: Date;
+}
+
+/** Makes the whole object, to be created, or to replace `before` if the server still has it at that version. */
+export function leaseObject({ namespace, name, holder, durationSeconds, now }: LeaseWrite, before: Lease | undefined): Fields {
+  const isNewTenure = before === undefined || (before.holder !== holder && holder !== "");
+  return {
+    apiVersion: "coordination.k8s.io/v1",
+    kind: "Lease",
+    metadata: { name, namespace, ...(before && { resourceVersion: before.resourceVersion }) },
+    spec: {
+      holderIdentity: holder,
+      leaseDurationSeconds: durationSeconds,
+      acquireTime: isNewTenure || before.acquireTime === "" ? microTime(now) : before.acquireTime,
+      renewTime: microTime(now),
+      leaseTransitions: before === undefined ? 0 : before.transitions + (isNewTenure ? 1 : 0),
+    },
+  };
+}
+
+/** Formats RFC 3339 with six digits, the only form that MicroTime is read in. */
+function microTime(date: Date): string {
+  return date.toISOString().replace("Z", "000Z");
 }

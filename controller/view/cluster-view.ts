@@ -1,5 +1,6 @@
-/** The cluster as the watches have it, for one term of the leader. Decisions begin here; each is looked at again before it is written. */
+/** Shows the cluster as the watches have it, for one term of the leader. Decisions begin here; each is checked again before it is written. */
 
+import { keyOf } from "../../doctor/snapshot.ts";
 import { type Address, parseAddress } from "../../lib/addresses/address.ts";
 import { affinityCodec } from "../../lib/datastore/calico/affinity.ts";
 import { blockCodec, handleCodec } from "../../lib/datastore/calico/block.ts";
@@ -7,13 +8,15 @@ import type { ApiGroup } from "../../lib/datastore/calico/codec.ts";
 import { poolCodec } from "../../lib/datastore/calico/pool.ts";
 import { coreSelection, resourceSelection, type Watched } from "../../lib/datastore/calico/stored-kind.ts";
 import type { Versioned } from "../../lib/datastore/datastore.ts";
+import { CONTAINER_ID } from "../../lib/datastore/kubernetes/pod-record.ts";
 import type { Block, BlockAffinity, Handle, IPPool } from "../../lib/datastore/resources.ts";
 import { type Fields, field, has, isText, listOf, objects, section, text } from "../../lib/json/decode.ts";
-import { metadataOf } from "../../lib/kubernetes/objects.ts";
+import { decodePod, metadataOf, type Pod } from "../../lib/kubernetes/objects.ts";
 import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
 import type { Selection } from "../../lib/kubernetes/watch/kubernetes-feed.ts";
 import type { CacheState, ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
-import { decodePodView, type PodView } from "./pod-view.ts";
+import { Claimed } from "../../lib/system/claimed.ts";
+import { isFinished, namedAddresses, POD_IP, POD_IPS } from "../../lib/workload/annotations/pod-addresses.ts";
 
 /** How often a watch is requested again: the longest time for which a dead connection stays unnoticed. */
 const HEARTBEAT_SECONDS = 30;
@@ -62,7 +65,7 @@ export class ClusterView {
     await Promise.all(this.#all.map((cache) => cache.untilSynced(signal)));
   }
 
-  /** Why the lists cannot be relied on now; `undefined` when each is complete and followed without a gap. */
+  /** Says why the lists cannot be relied on now; `undefined` when each is complete and followed without a gap. */
   get gap(): string | undefined {
     const missing = this.states().find(({ isSynced, followedSince }) => !isSynced || followedSince === undefined);
     if (missing !== undefined) return `${missing.name} are not complete${missing.problem === undefined ? "" : `: ${missing.problem}`}`;
@@ -71,8 +74,8 @@ export class ClusterView {
   }
 
   /**
-   * Since when every list has been followed without a gap, in milliseconds of a clock that never jumps; a list that is not followed right
-   * now does not count, since nothing is judged meanwhile.
+   * Says since when every list has been followed without a gap, in milliseconds of a clock that never jumps. A list that is not followed
+   * right now does not count, since nothing is judged meanwhile.
    */
   get followedSince(): number {
     return Math.max(...this.states().map(({ followedSince = 0 }) => followedSince));
@@ -88,7 +91,7 @@ export class ClusterView {
     return new Set(this.#nodes.list().map(({ name }) => name));
   }
 
-  /** By name. */
+  /** Returns what is known of each node, by name. */
   get nodeViews(): ReadonlyMap<string, NodeView> {
     return new Map(this.#nodes.list().map(({ name, stored }) => [name, stored.value]));
   }
@@ -188,5 +191,59 @@ function decodeNodeView(object: Fields): NodeView {
   return {
     ranges: has(spec, "podCIDRs") ? field(spec, "podCIDRs", listOf(isText)) : [],
     addresses: objects(section(object, "status"), "addresses").flatMap((entry) => parseAddress(text(entry, "address")) ?? []),
+  };
+}
+
+/** What Multus records of every interface of a pod. */
+const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";
+/** Label of the pods of Calico's kube-controllers, in its manifests, chart and operator. */
+const APP_LABEL = "k8s-app";
+/** Value of that label, and name of the service account. */
+export const KUBE_CONTROLLERS = "calico-kube-controllers";
+
+/** A pod as far as addresses depend on it. Decoding takes whatever can be read: a pod that is left out would hold nothing. */
+export interface PodView {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  /** Empty while it is on no node. */
+  readonly node: string;
+  /** It will not use its addresses again. */
+  readonly isFinished: boolean;
+  /** The addresses of its status, as keys (doctor/snapshot.ts). A tenant cannot write them. */
+  readonly addresses: readonly string[];
+  /** The addresses that its annotations name, as keys. Needs a proof that the pod may speak of the address: judge/allocations.ts. */
+  readonly annotated: Claimed<readonly string[]>;
+  /** Its annotations were read to their end. Otherwise `annotated` may lack an address. */
+  readonly isWhole: boolean;
+  /** As an ADD has written it; empty when none has. */
+  readonly containerId: string;
+  /** The annotations that name addresses are not blank. */
+  readonly isAnnotated: boolean;
+  /** By label and account, and it has not ended. Whether it may say so in its namespace is another question (duties/duty.ts). */
+  readonly isKubeControllers: boolean;
+}
+
+export function decodePodView(object: Fields): PodView {
+  return podView(decodePod(object));
+}
+
+function podView(pod: Pod): PodView {
+  const { annotations, labels, serviceAccountName } = pod;
+  const recorded = [annotations[POD_IPS] ?? "", annotations[POD_IP] ?? ""];
+  const named = namedAddresses([...recorded, annotations[NETWORK_STATUS] ?? ""]);
+  const status = namedAddresses([pod.podIP, ...pod.podIPs]);
+  return {
+    namespace: pod.namespace,
+    name: pod.name,
+    uid: pod.uid,
+    node: pod.nodeName,
+    isFinished: isFinished(pod),
+    addresses: status.addresses.map(keyOf),
+    annotated: new Claimed(named.addresses.map(keyOf)),
+    isWhole: named.isWhole && status.isWhole,
+    containerId: annotations[CONTAINER_ID] ?? "",
+    isAnnotated: recorded.some((text) => text !== ""),
+    isKubeControllers: labels[APP_LABEL] === KUBE_CONTROLLERS && serviceAccountName === KUBE_CONTROLLERS && !isFinished(pod),
   };
 }

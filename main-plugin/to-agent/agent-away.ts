@@ -1,5 +1,5 @@
 /**
- * A call that the plugin serves itself on a node that has an agent, which is away (A§11.5, A§11.6). It may come back at any moment: the
+ * Serves a call on a node whose agent is away (A§11.5, A§11.6). It may come back at any moment: the
  * attachment's lock keeps the two apart, and what the plugin made is recorded for the agent before it has effects.
  */
 
@@ -63,7 +63,7 @@ function recorded(
   };
 }
 
-/** @returns what is to be printed */
+/** Serves the call beside the agent. @returns what to print */
 export async function serveWithRecord(call: NetworkCall, node: Node, way: WayOf<"agent-away">): Promise<string | undefined> {
   const { request, log, signal } = call;
   log.info(`served without the agent: ${way.why}`);
@@ -96,7 +96,7 @@ export async function serveWithRecord(call: NetworkCall, node: Node, way: WayOf<
   return undefined;
 }
 
-/** What a pod that ends needs at once; the addresses and the record wait for the agent (A§11.5). */
+/** Does what a pod that ends needs at once; the addresses and the record wait for the agent (A§11.5). */
 export async function unplugAndQueueDelete(call: NetworkCall, node: Node, way: WayOf<"agent-away-del">): Promise<undefined> {
   const aside = recorded(call, node, way);
   using _ = await aside.lock();
@@ -152,7 +152,7 @@ async function addRecorded(aside: Recorded): Promise<string | undefined> {
   }
 }
 
-/** What an earlier ADD made beside the agent, which a repeated one must not give up. One that cannot be read does not count. */
+/** Reads what an earlier ADD made beside the agent, which a repeated one must not give up. An unreadable record does not count. */
 function committedRecord({ direct, attachment }: Recorded): EndpointRecord | undefined {
   try {
     const known = direct.read(attachment);
@@ -163,7 +163,7 @@ function committedRecord({ direct, attachment }: Recorded): EndpointRecord | und
 }
 
 /**
- * The agent may have a record of what is removed here. A file in its queue tells it before the first effect: an agent that starts meanwhile
+ * Serves a DEL of which the agent may have a record. A file in its queue tells it before the first effect: an agent that starts meanwhile
  * does not make the link again (design, invariant 16), and forgets the attachment when it carries the DEL out once more.
  */
 async function delRecorded(aside: Recorded): Promise<void> {
@@ -171,7 +171,7 @@ async function delRecorded(aside: Recorded): Promise<void> {
   const isRecorded = aside.recordedByAgent().some((record) => isSameAttachment(record.attachment, attachment));
   const announce = async (isServed: boolean) => {
     const problem = await enqueue(aside, attachment, given, isServed);
-    if (problem !== undefined) call.log.info(`the agent is not told of this DEL: ${problem}`);
+    if (problem !== undefined) call.log.info(`the agent does not learn of this DEL: ${problem}`);
   };
   if (isRecorded) await announce(false);
   await serve(call, node);
@@ -186,8 +186,8 @@ async function forgetQueued({ queue, attachment }: Recorded): Promise<void> {
 }
 
 /**
- * GC. The agent must not take over what it removed, nor make links again that it has recorded: a DEL of each such attachment is queued
- * before.
+ * Serves a GC. The agent must not take over what it removed, nor make links again that it has recorded: a DEL of each such attachment is
+ * queued before.
  */
 async function collectRecorded(aside: Recorded): Promise<void> {
   const { call, node, direct } = aside;

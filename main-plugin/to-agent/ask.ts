@@ -1,6 +1,6 @@
 /**
- * One call to the agent, on a connection of its own (A§11.3): what is sent, what became of it, and what an answer means for the plugin. The
- * connection stays open both ways until the answer has come.
+ * Makes one call to the agent, on a connection of its own (A§11.3): what is sent, what became of it, and what an answer means for the
+ * plugin. The connection stays open both ways until the answer has come.
  */
 import { closeSync, fstatSync, openSync } from "node:fs";
 import type { PreparedCall } from "../../handover/call.ts";
@@ -10,7 +10,7 @@ import { isRunningExecutable, lookUpPlugin } from "../../lib/cni/plugin-file.ts"
 import { systemErrorText } from "../../lib/system/errno.ts";
 
 declare module "bun" {
-  /** Bun connects by a descriptor too, and has a type for it, which its declarations of `connect` lack. */
+  /** Connects by a descriptor. Bun can, and has a type for it, which its declarations of `connect` lack. */
   function connect<Data = undefined>(options: FdSocketOptions<Data>): Promise<Socket<Data>>;
 }
 
@@ -52,7 +52,7 @@ export interface SentCall extends PreparedCall {
 }
 
 /**
- * The call with its sandbox opened: the path may be used again by another sandbox, the descriptor may not.
+ * Returns the call with its sandbox opened: the path may be used again by another sandbox, the descriptor may not.
  * @returns `undefined` for a sandbox that a DEL may miss and no other operation
  */
 export function withOpenSandbox<C extends PreparedCall>(call: C): C | undefined {
@@ -67,12 +67,12 @@ export function withOpenSandbox<C extends PreparedCall>(call: C): C | undefined 
   }
 }
 
-/** Before the plugin serves the call itself, which opens the sandbox when it needs it. */
+/** Closes the sandbox before the plugin serves the call itself and opens it when it needs it. */
 export function closeSandbox({ netns: { fd } }: PreparedCall): void {
   if (fd !== undefined) closeSync(fd);
 }
 
-/** The call with what only its caller can say: whether the IPAM plugin of the configuration is this very file (C§2.5). */
+/** Adds what only the caller can say: whether the IPAM plugin of the configuration is this very file (C§2.5). */
 export function withOwnIpam<C extends PreparedCall>(call: C): C {
   const { executable } = lookUpPlugin(call.settings.ipamType, call.env.CNI_PATH ?? "");
   return executable === undefined || !isRunningExecutable(executable) ? call : { ...call, ownIpam: true };

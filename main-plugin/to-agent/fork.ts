@@ -1,5 +1,5 @@
 /**
- * The fork in the road (A§3.10): a call goes to the agent, or the plugin serves it itself. This file and what it imports is the way through
+ * Decides whether a call goes to the agent, or the plugin serves it itself (A§3.10). This file and what it imports is the way through
  * the socket, and all that a plugin on a node without agent loads; whatever else may become of a call is decided in `retry.ts`.
  */
 
@@ -55,7 +55,7 @@ export async function forward(env: Environment, plugin: string, readStdin: () =>
   return retryOrFallBack(call, outcome);
 }
 
-/** The forwarder knows an agent by its variable or by the default alone. */
+/** Says whether the forwarder has found the right agent, which it knows by its variable or by the default alone. */
 function isForItsAgent({ settings, runDirectory, env }: PreparedCall): boolean {
   return settings.mode !== "off" && runDirectory.path === runDirectoryOf(env.TORTIE_SOCK || undefined).path;
 }

@@ -31,7 +31,7 @@ interface Parts extends Omit<CarryOutOptions, "most">, Pick<Extract<Way, { kind:
   readonly nodes: Nodes;
 }
 
-/** Never throws: the call of another container does not fail with these. */
+/** Carries out queued DELs. Never throws: the call of another container does not fail with these. */
 export async function carryOutQueued(way: Pick<Parts, "agent" | "call">, { most, log, signal }: CarryOutOptions): Promise<void> {
   try {
     const { deleteQueue, instanceLock } = way.call.runDirectory;

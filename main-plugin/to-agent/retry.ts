@@ -1,5 +1,5 @@
 /**
- * What becomes of a call that the agent did not answer at the first try (A§3.10, A§11.5): it is asked again while it is known to be
+ * Decides about a call that the agent did not answer at the first try (A§3.10, A§11.5): asks the agent again while it is known to be
  * restarting or busy, and otherwise the plugin serves the call, or fails.
  */
 
@@ -78,8 +78,8 @@ function isRunning({ runDirectory }: SentCall): boolean {
 }
 
 /**
- * Whether nobody may ever carry out a queued DEL: the agent was stopped on purpose, or has been away for long. The plugin can do it, unless
- * the addresses are the agent's own to release. An agent that starts meanwhile finds the DEL in its queue (agent-away.ts).
+ * Says whether nobody may ever carry out a queued DEL: the agent was stopped on purpose, or has been away for long. The plugin can do it,
+ * unless the addresses are the agent's own to release. An agent that starts meanwhile finds the DEL in its queue (agent-away.ts).
  */
 function mayNeverReturn(call: SentCall, agent: FoundAgent): boolean {
   if (isHostScope(call.settings.ipamType, agent)) return false;
@@ -93,7 +93,7 @@ async function repeat(call: SentCall, first: Outcome, wait: Wait): Promise<Outco
   const events = new DirectoryEvents(call.runDirectory.path);
   try {
     let repetitions = 0;
-    // Too long for the agent it would have been at the first try already.
+    // A call that is too long for the agent was so at the first try already.
     for (let outcome = first; ; outcome = (await askAgent(call, end - performance.now())) ?? outcome) {
       if (outcome.kind === "late" || performance.now() >= end) return outcome;
       if (outcome.kind === "answer" && outcome.status !== BUSY) return outcome;
@@ -131,7 +131,7 @@ function openLog({ command, attachment: { network, containerId, ifname }, text }
   return createLogger(logConfigOf(text), { command, network, containerId, interfaceName: ifname }, { spentMs: performance.now() });
 }
 
-/** The plugin reports what the decoder refuses, whether or not there is an agent. */
+/** Reads how to log. The plugin reports what the decoder refuses, whether or not there is an agent. */
 function logConfigOf(text: string): LogConfig {
   try {
     const netconf = parseJson(text);

@@ -1,6 +1,5 @@
 /** The controller's duties at work on an API server in memory: minutes pass when a test says so, each with a look of every duty. */
-import { type DutyContext, newObserved } from "../../controller/duties/duty.ts";
-import { KubeControllers, LiveCluster } from "../../controller/duties/live-cluster.ts";
+import { type DutyContext, KubeControllers, LiveCluster, newObserved } from "../../controller/duties/duty.ts";
 import { CONTROLLER } from "../../controller/options.ts";
 import { Duties } from "../../controller/term.ts";
 import { ClusterView } from "../../controller/view/cluster-view.ts";

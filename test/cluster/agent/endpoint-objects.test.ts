@@ -2,8 +2,8 @@
 
 import { readdirSync } from "node:fs";
 import { type ObjectEndpoint, PLURAL } from "../../../agent/objects/endpoint-object.ts";
-import { type EndpointObjects, endpointObjects } from "../../../agent/objects/endpoint-objects.ts";
 import { kubernetesClients } from "../../../agent/objects/object-api.ts";
+import { type EndpointObjects, endpointObjects } from "../../../agent/objects/start.ts";
 import type { ApiConnection } from "../../../lib/kubernetes/client/connection.ts";
 import type { Pod } from "../../../lib/kubernetes/objects.ts";
 import { decodePod } from "../../../lib/kubernetes/objects.ts";

@@ -1,7 +1,6 @@
 /** What killed runtimes left in a real etcd, beside containers that plugins attached without an agent. Its minutes are the test's. */
 
-import { AddressSweep } from "../../../agent/sweep/address-sweep.ts";
-import { sweptBlocks } from "../../../agent/sweep/stores.ts";
+import { AddressSweep, sweptBlocks } from "../../../agent/sweep/addresses.ts";
 import type { HostLink } from "../../../dataplane/linux/host-facts.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { Nodes } from "../../../main-plugin/nodes.ts";

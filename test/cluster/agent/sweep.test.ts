@@ -3,9 +3,9 @@
  * believed (A§7.3, A§8.1). Its minutes are the test's.
  */
 
-import { clusterOf } from "../../../agent/start/cluster.ts";
+import { clusterOf } from "../../../agent/start/context.ts";
 import { resolveOptions } from "../../../agent/start/options.ts";
-import { AddressSweep } from "../../../agent/sweep/address-sweep.ts";
+import { AddressSweep } from "../../../agent/sweep/addresses.ts";
 import { sweptPods, witnessPods } from "../../../agent/sweep/start.ts";
 import { Sweep } from "../../../agent/sweep/sweep.ts";
 import type { EndpointRecord } from "../../../handover/record.ts";

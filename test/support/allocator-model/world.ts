@@ -1,7 +1,7 @@
 /** A small cluster made from a seed: pools of a few blocks, a configuration, nodes that each do a few random things. */
 
+import { sharedServices } from "../../../agent/addresses/blocks-parts.ts";
 import { cachedDatastore } from "../../../agent/addresses/cached-datastore.ts";
-import { sharedServices } from "../../../agent/addresses/claim-ahead.ts";
 import { Allocator, type Clock } from "../../../ipam-plugin/allocator/allocator.ts";
 import { isGone } from "../../../ipam-plugin/allocator/release-ips.ts";
 import type { AutoAssignResult } from "../../../ipam-plugin/allocator/types.ts";

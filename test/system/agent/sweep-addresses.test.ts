@@ -3,8 +3,7 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { RecordStore } from "../../../agent/endpoints/store.ts";
-import { AddressSweep, type SweptStore } from "../../../agent/sweep/address-sweep.ts";
-import { sweptBlocks, sweptGrants } from "../../../agent/sweep/stores.ts";
+import { AddressSweep, type SweptStore, sweptBlocks, sweptGrants } from "../../../agent/sweep/addresses.ts";
 import type { HostLink } from "../../../dataplane/linux/host-facts.ts";
 import { AttachmentLocks } from "../../../handover/attachment-locks.ts";
 import { DirectRecords } from "../../../handover/left-files.ts";

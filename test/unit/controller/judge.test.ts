@@ -1,7 +1,7 @@
 import { conditionOf, isInside, usageOf, withCondition } from "../../../controller/duties/pools.ts";
 import { departedNodes, judgeAllocations, mayStillUse, type Verdict } from "../../../controller/judge/allocations.ts";
-import type { PodView } from "../../../controller/view/pod-view.ts";
-import { WorkQueue } from "../../../controller/work-queue.ts";
+import { WorkQueue } from "../../../controller/term.ts";
+import type { PodView } from "../../../controller/view/cluster-view.ts";
 import { placedBlocks } from "../../../doctor/snapshot.ts";
 import type { Block } from "../../../lib/datastore/resources.ts";
 import { Claimed } from "../../../lib/system/claimed.ts";

@@ -1,10 +1,10 @@
 /** Who counts as Calico's kube-controllers: whoever runs in its namespaces under its account, not whoever carries its label. */
 
-import { KubeControllers } from "../../../controller/duties/live-cluster.ts";
+import { KubeControllers } from "../../../controller/duties/duty.ts";
 import { kubeControllersCheck } from "../../../controller/health.ts";
 import { ControllerMetrics } from "../../../controller/metrics.ts";
 import { CONTROLLER } from "../../../controller/options.ts";
-import { decodePodView, type PodView } from "../../../controller/view/pod-view.ts";
+import { decodePodView, type PodView } from "../../../controller/view/cluster-view.ts";
 import { resolveOptions } from "../../../lib/resident/options.ts";
 
 const NAME = "calico-kube-controllers";

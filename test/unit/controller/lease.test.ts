@@ -1,5 +1,4 @@
-import { Elector, fencedClient } from "../../../controller/leader/elector.ts";
-import { decodeLease, isSameTenure, type Lease, leaseObject, nextStep } from "../../../controller/leader/lease.ts";
+import { decodeLease, Elector, fencedClient, isSameTenure, type Lease, leaseObject, nextStep } from "../../../controller/leader/elector.ts";
 import { type ApiClient, ApiError, type ApiRequest } from "../../../lib/kubernetes/api-client.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 

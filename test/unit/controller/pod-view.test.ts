@@ -1,6 +1,6 @@
 /** What the controller reads of a pod: addresses of its status, and those that its annotations name, within limits. */
 import { annotationsCheck } from "../../../controller/health.ts";
-import { decodePodView, type PodView } from "../../../controller/view/pod-view.ts";
+import { decodePodView, type PodView } from "../../../controller/view/cluster-view.ts";
 
 const PREFIX = "cni.projectcalico.org/";
 const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";

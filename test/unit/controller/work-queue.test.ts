@@ -1,5 +1,5 @@
 /** The controller's queue, on a clock that the test moves. */
-import { WorkQueue } from "../../../controller/work-queue.ts";
+import { WorkQueue } from "../../../controller/term.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 
 /** A queue at work; `tried` are "key time" of each try. Keys fail as long as `fails` says so. */

@@ -1,7 +1,7 @@
 /** The next block of a node, claimed by a process that lives on before the last one is full (A§11.7), on the datastore in memory. */
 
+import { sharedServices } from "../../../../agent/addresses/blocks-parts.ts";
 import { cachedDatastore } from "../../../../agent/addresses/cached-datastore.ts";
-import { sharedServices } from "../../../../agent/addresses/claim-ahead.ts";
 import { Allocator } from "../../../../ipam-plugin/allocator/allocator.ts";
 import type { AutoAssignResult } from "../../../../ipam-plugin/allocator/types.ts";
 import { addressesOf, Cluster, type ClusterSetup, host } from "../../../support/cluster.ts";

@@ -1,5 +1,5 @@
 /** Which pod an ADD sees: the copy's, or the server's where the runtime's call names another one (A§11.4). */
-import { CachedCore } from "../../../../agent/addresses/cached-core.ts";
+import { CachedCore } from "../../../../agent/addresses/cached-datastore.ts";
 import type { KubernetesCore } from "../../../../lib/datastore/datastore.ts";
 import type { Pod } from "../../../../lib/kubernetes/objects.ts";
 import { podOf } from "../../../support/pods.ts";

@@ -1,7 +1,7 @@
 /** Grants and releases of one block by many operations of one process (A§11.7), on the datastore in memory. */
 
+import { sharedServices } from "../../../../agent/addresses/blocks-parts.ts";
 import { cachedDatastore } from "../../../../agent/addresses/cached-datastore.ts";
-import { sharedServices } from "../../../../agent/addresses/claim-ahead.ts";
 import { Allocator } from "../../../../ipam-plugin/allocator/allocator.ts";
 import type { AutoAssignResult } from "../../../../ipam-plugin/allocator/types.ts";
 import { addressesOf, Cluster, host } from "../../../support/cluster.ts";

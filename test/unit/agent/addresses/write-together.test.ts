@@ -3,8 +3,8 @@
  * process remembers of a block is old, and where the store fails half-way. On the datastore in memory.
  */
 
+import { sharedServices } from "../../../../agent/addresses/blocks-parts.ts";
 import { cachedDatastore } from "../../../../agent/addresses/cached-datastore.ts";
-import { sharedServices } from "../../../../agent/addresses/claim-ahead.ts";
 import { Allocator } from "../../../../ipam-plugin/allocator/allocator.ts";
 import type { AutoAssignResult } from "../../../../ipam-plugin/allocator/types.ts";
 import { giveUpBlocks } from "../../../support/blocks.ts";

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { accessOf, groupNumber, mayCall } from "../../../../agent/api/access.ts";
+import { accessOf, groupNumber, mayCall } from "../../../../agent/api/socket.ts";
 
 describe("Who may do what over the socket", () => {
   it.each([

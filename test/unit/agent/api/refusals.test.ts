@@ -1,11 +1,11 @@
 /** What the API refuses before, or instead of, doing something: over the real routes, with nothing behind them. */
 
-import type { Access } from "../../../../agent/api/access.ts";
 import { endpointHandlers } from "../../../../agent/api/endpoint.ts";
 import { ipamHandlers } from "../../../../agent/api/ipam.ts";
 import { READS } from "../../../../agent/api/lanes.ts";
 import { nodeHandlers } from "../../../../agent/api/node.ts";
 import { buildApp } from "../../../../agent/api/routes.ts";
+import type { Access } from "../../../../agent/api/socket.ts";
 import { Configuration } from "../../../../agent/start/configuration.ts";
 import { resolveOptions } from "../../../../agent/start/options.ts";
 

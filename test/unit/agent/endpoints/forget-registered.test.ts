@@ -1,6 +1,6 @@
 /** How an endpoint that was registered over the API goes (A§2.7). */
 
-import { forgetRegistered } from "../../../../agent/endpoints/forget-registered.ts";
+import { forgetRegistered } from "../../../../agent/attachments/start.ts";
 import type { EndpointRecord } from "../../../../handover/record.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
 

@@ -1,4 +1,4 @@
-import { IdPool } from "../../../../agent/endpoints/ids.ts";
+import { IdPool } from "../../../../agent/endpoints/table.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 
 function poolOf(clock: FakeClock, max?: number, directories: ReadonlySet<number> = new Set()) {

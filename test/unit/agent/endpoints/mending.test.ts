@@ -1,5 +1,5 @@
 import { type BuildReport, type Level, type Mendable, Mending, mendingLane } from "../../../../agent/endpoints/mending.ts";
-import { type Actor, judgeTransition, STATES, type State } from "../../../../agent/endpoints/states.ts";
+import { type Actor, judgeTransition, STATES, type State } from "../../../../agent/endpoints/status.ts";
 import type { EndpointRecord } from "../../../../handover/record.ts";
 import type { Lane } from "../../../../lib/resident/lane.ts";
 import { NEVER } from "../../../../lib/system/waiting.ts";

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { StoreWitness } from "../../../../agent/attachments/grant-witness.ts";
 import { GrantedAddresses, lostAddresses } from "../../../../agent/endpoints/mend-link.ts";
-import { isSandboxGone, isUnproven, openRecorded, sandboxOfRecord } from "../../../../agent/endpoints/recorded-sandbox.ts";
+import { isSandboxGone, isUnproven, openRecorded, sandboxOfRecord } from "../../../../agent/endpoints/sandbox.ts";
 import type { RecordedAddress } from "../../../../handover/record.ts";
 import { createIpamNode, type IpamNode } from "../../../../ipam-plugin/node.ts";
 import { TortieError } from "../../../../lib/errors/errors.ts";

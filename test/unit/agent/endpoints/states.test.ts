@@ -1,5 +1,5 @@
 /** The transitions of an endpoint's state, as the table of A§5.3 has them. */
-import { allowsBuild, isEnded, judgeTransition, STATES, type State } from "../../../../agent/endpoints/states.ts";
+import { allowsBuild, isEnded, judgeTransition, STATES, type State } from "../../../../agent/endpoints/status.ts";
 
 describe("A transition", () => {
   it("of a build that ended is overtaken where another build is asked for, and refused to anybody else", () => {

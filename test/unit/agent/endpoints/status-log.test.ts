@@ -1,7 +1,7 @@
 import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type StatusCode, StatusLog, type StatusType } from "../../../../agent/endpoints/status-log.ts";
+import { type StatusCode, StatusLog, type StatusType } from "../../../../agent/endpoints/status.ts";
 
 let dir: string;
 let path: string;

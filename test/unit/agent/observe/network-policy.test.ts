@@ -1,7 +1,7 @@
 /** When the agent says that nobody enforces policies, and what it says (docs/explanation/limitations.md). */
 
 import { readFileSync } from "node:fs";
-import { factsOf, judge, type PolicyFacts, warnOfPolicies } from "../../../../agent/observe/network-policy.ts";
+import { factsOf, judge, type PolicyFacts, warnOfPolicies } from "../../../../agent/observe/health.ts";
 import { Health } from "../../../../lib/resident/health.ts";
 import { Tasks } from "../../../../lib/resident/tasks.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";

@@ -1,4 +1,4 @@
-import { Standstill } from "../../../../agent/observe/standstill.ts";
+import { Standstill } from "../../../../agent/observe/metrics.ts";
 
 const BUSY_MS = 120;
 /** What the measurement may miss of it, and much more. */

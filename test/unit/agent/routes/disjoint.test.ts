@@ -1,4 +1,4 @@
-import { DisjointPrefixes } from "../../../../agent/routes/disjoint.ts";
+import { DisjointPrefixes } from "../../../../agent/routes/model.ts";
 import { formatPrefix, overlaps } from "../../../../lib/addresses/address.ts";
 import { prefix } from "../../../support/desired-state.ts";
 

@@ -1,5 +1,5 @@
 import type { ProvenNode, RoutedPool } from "../../../../agent/routes/model.ts";
-import { OwnTunnels } from "../../../../agent/routes/own-tunnels.ts";
+import { OwnTunnels } from "../../../../agent/routes/own-node.ts";
 import { Allocator } from "../../../../ipam-plugin/allocator/allocator.ts";
 import { formatAddress, formatPrefix } from "../../../../lib/addresses/address.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";

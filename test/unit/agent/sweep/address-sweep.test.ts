@@ -3,8 +3,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { AddressSweep, type AddressSweepOptions } from "../../../../agent/sweep/address-sweep.ts";
-import { sweptGrants } from "../../../../agent/sweep/stores.ts";
+import { AddressSweep, type AddressSweepOptions, sweptGrants } from "../../../../agent/sweep/addresses.ts";
 import type { WitnessParts } from "../../../../agent/sweep/witnesses.ts";
 import { attachmentAlias } from "../../../../dataplane/alias.ts";
 import type { HostLink } from "../../../../dataplane/linux/host-facts.ts";

@@ -1,5 +1,5 @@
 /** Which allocation of a block the sweep releases: a real store, an ADD and a DEL between its look and its release. */
-import { sweptBlocks } from "../../../../agent/sweep/stores.ts";
+import { sweptBlocks } from "../../../../agent/sweep/addresses.ts";
 import { formatAddress } from "../../../../lib/addresses/address.ts";
 import { IpamNode } from "../../../support/ipam-node.ts";
 import { workloadEndpointOf } from "../../../support/workload-endpoint.ts";

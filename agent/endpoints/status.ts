@@ -1,12 +1,76 @@
 /**
- * Keeps what happened to one endpoint: a ring of 256 entries, kept in `<id>/log.jsonl` so that it survives a restart and, in `gone/`, the
- * endpoint itself (A§5.4). What one turn of the event loop adds is one write, at the turn's end.
+ * Says which states an endpoint has and which may follow which (A§5.2, A§5.3), and keeps what happened to it: a ring of 256 entries, kept
+ * in `<id>/log.jsonl` so that it survives a restart and, in `gone/`, the endpoint itself (A§5.4). Writes once at the end of a turn of the
+ * event loop whatever that turn added.
  */
 import { appendFileSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { field, isText, oneOf, parseObject } from "../../lib/json/decode.ts";
 import { systemErrorCode } from "../../lib/system/errno.ts";
 import { unlessMissing } from "../../lib/system/files.ts";
-import { STATES, type State } from "./states.ts";
+
+/** The states in the order of an endpoint's life. The words are the API's. */
+export const STATES = [
+  /** Just made, and not visible yet. */
+  "none",
+  /** The attachment is journalled and nothing is visible yet (A§11.4). */
+  "creating",
+  /** The links are made, the ADD is not committed. Mending is allowed and leaves the state. */
+  "waiting-for-identity",
+  /** Nothing pending. */
+  "ready",
+  /** Mending is asked for. */
+  "waiting-to-regenerate",
+  "regenerating",
+  /** Read back after a restart, not yet mended. */
+  "restoring",
+  "disconnecting",
+  "disconnected",
+] as const;
+export type State = (typeof STATES)[number];
+
+/** Who asks: the mending of the endpoint while it runs, or any other code. */
+export type Actor = "anybody" | "builder";
+
+/** `overtaken`: refused without an entry in the log, because what was wanted has been asked for already, or is out of date. */
+export type Verdict = "allowed" | "overtaken" | "refused";
+
+type Rule = Actor | "overtaken" | "overtaken-for-builder";
+
+const TRANSITIONS: Readonly<Record<State, Partial<Readonly<Record<State, Rule>>>>> = {
+  none: { creating: "anybody", restoring: "anybody" },
+  creating: { "waiting-for-identity": "anybody", disconnecting: "anybody" },
+  "waiting-for-identity": { ready: "anybody", disconnecting: "anybody" },
+  ready: { "waiting-to-regenerate": "anybody", disconnecting: "anybody" },
+  "waiting-to-regenerate": {
+    // The run that just ended was overtaken.
+    ready: "overtaken-for-builder",
+    "waiting-to-regenerate": "overtaken",
+    regenerating: "builder",
+    disconnecting: "anybody",
+  },
+  regenerating: { ready: "builder", "waiting-to-regenerate": "anybody", disconnecting: "anybody" },
+  restoring: { regenerating: "builder", disconnecting: "anybody" },
+  disconnecting: { disconnected: "anybody" },
+  disconnected: {},
+};
+
+/** Judges whether an endpoint in state `from` may become `to`. */
+export function judgeTransition(from: State, to: State, actor: Actor): Verdict {
+  const rule = TRANSITIONS[from][to];
+  if (rule === "overtaken") return "overtaken";
+  if (rule === "overtaken-for-builder") return actor === "builder" ? "overtaken" : "refused";
+  return rule === "anybody" || (rule === "builder" && actor === "builder") ? "allowed" : "refused";
+}
+
+/** Says whether the link of an endpoint in this state is mended at all. */
+export function allowsBuild(state: State): boolean {
+  return ["waiting-for-identity", "ready", "waiting-to-regenerate", "regenerating", "restoring"].includes(state);
+}
+
+/** Says whether the endpoint is being removed, or has been. */
+export function isEnded(state: State): boolean {
+  return state === "disconnecting" || state === "disconnected";
+}
 
 const RING_SIZE = 256;
 /** The file is rewritten with what the ring holds when it grows beyond this. */
@@ -45,7 +109,7 @@ export class StatusLog {
     this.#path = path;
   }
 
-  /** With what the file holds. Lines that cannot be read are left out: a killed process may have cut the last one. */
+  /** Loads what the file holds. Leaves out lines that cannot be read: a killed process may have cut the last one. */
   static load(path: string): StatusLog {
     const log = new StatusLog(path);
     const text = unlessMissing(() => readFileSync(path, "utf8")) ?? "";
@@ -54,7 +118,7 @@ export class StatusLog {
       if (entry !== undefined) log.#remember(entry);
     }
     log.#bytes = Buffer.byteLength(text);
-    // Or what follows would be appended to the cut line.
+    // Otherwise what follows would be appended to the cut line.
     if (text !== "" && !text.endsWith("\n")) log.#rewrite();
     return log;
   }
@@ -79,12 +143,12 @@ export class StatusLog {
     }
   }
 
-  /** Newest first. */
+  /** Lists the entries, newest first. */
   entries(): StatusEntry[] {
     return [...this.#entries].reverse();
   }
 
-  /** How the endpoint is: of the types by falling weight the first whose newest entry is not OK, else OK. */
+  /** Says how the endpoint is, by the heaviest type whose newest entry is not OK, else OK. */
   status(): StatusCode {
     for (const type of STATUS_TYPES) {
       const code = this.#current.get(type)?.code;
@@ -99,7 +163,7 @@ export class StatusLog {
     while (this.#entries.length > RING_SIZE) this.#entries.splice(this.#oldestToDrop(), 1);
   }
 
-  /** An entry that is current and not OK is skipped when its place comes round. */
+  /** Finds the entry to drop, and skips one that is current and not OK. */
   #oldestToDrop(): number {
     const at = this.#entries.findIndex((entry) => entry.code === "OK" || this.#current.get(entry.type) !== entry);
     return Math.max(at, 0);

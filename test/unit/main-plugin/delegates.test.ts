@@ -1,7 +1,7 @@
-import { parseJson } from "../../../../lib/json/parse.ts";
-import type { JsonObject } from "../../../../lib/json/value.ts";
-import { isJsonObject, stringifyJson } from "../../../../lib/json/value.ts";
-import { readIpamSection, usesPodCidr, withoutPodCidrs, withPodCidrs } from "../../../../main-plugin/delegates/host-local.ts";
+import { parseJson } from "../../../lib/json/parse.ts";
+import type { JsonObject } from "../../../lib/json/value.ts";
+import { isJsonObject, stringifyJson } from "../../../lib/json/value.ts";
+import { readIpamSection, usesPodCidr, withoutPodCidrs, withPodCidrs } from "../../../main-plugin/delegates.ts";
 
 const DUAL = ["10.10.0.0/24", "dead:beef::/96"];
 
