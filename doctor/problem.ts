@@ -48,16 +48,16 @@ const KINDS = {
   "affinity-double": { repair: "removes those that the block does not name", next: REPAIR },
   "affinity-unlabelled": { repair: "writes the labels", next: REPAIR },
   "handle-orphan": { repair: "removes the handle", next: REPAIR },
-  "handle-missing": { repair: "makes the handle anew from the blocks", next: REPAIR },
+  "handle-missing": { repair: "makes the handle from the blocks", next: REPAIR },
   "handle-count-high": { repair: "lowers the count to what the block records", next: REPAIR },
   "handle-count-low": { repair: "raises the count to what the block records", next: REPAIR },
   "address-unused": { repair: "releases the address", next: `make sure that the workload is gone, then ${REPAIR}` },
   "addresses-unjudged": { next: "let the runtime call GC, which knows the living attachments; or judge them all the same with --strict" },
   "address-without-handle": { repair: "gives it the handle of the endpoint that uses it", next: REPAIR },
   "address-not-allocated": { repair: "allocates it to the endpoint that uses it", next: REPAIR },
-  "address-outside-pools": { next: "make a pool that holds the address, or add the workload anew" },
-  "address-of-another": { next: "add one of the two workloads anew; look who holds the address with: tortiectl ipam show --ip" },
-  "address-used-twice": { next: "add all but one of these workloads anew" },
+  "address-outside-pools": { next: "make a pool that holds the address, or add the workload again" },
+  "address-of-another": { next: "add one of the two workloads again; look who holds the address with: tortiectl ipam show --ip" },
+  "address-used-twice": { next: "add all but one of these workloads again" },
 } as const satisfies Readonly<Record<string, Kind>>;
 
 export type ProblemKind = keyof typeof KINDS;

@@ -25,7 +25,7 @@ export const ERROR_CATALOGUE = {
   "netconf-value": { code: 999, next: "correct the key that the message names; docs/reference/configuration.md has every key's values" },
   "datastore-damaged": {
     code: 999,
-    next: "put a backup in its place, or move the file away and add the containers anew; see docs/explanation/datastores.md",
+    next: "put a backup in its place, or move the file away and add the containers again; see docs/explanation/datastores.md",
   },
   "datastore-foreign": { code: 999, next: "set datastore_path to a file that no other program uses" },
   "datastore-newer": { code: 999, next: "run the tortie that wrote it, or a newer one" },
@@ -148,7 +148,7 @@ export const ERROR_CATALOGUE = {
   "pod-cidr-missing": { code: 999, next: "give a CIDR in ipam.subnet or ipam.ranges, or use a network on the Kubernetes datastore" },
   "endpoint-contended": { code: 999, next: "call the operation again; find out what adds and deletes the same container over and over" },
   "neighbour-failed": { code: 999, next: "read what the kernel says, in the message" },
-  "check-failed": { code: 999, next: "delete the attachment and add it anew" },
+  "check-failed": { code: 999, next: "delete the attachment and add it again" },
   "pool-unknown": { code: 999, next: "list enabled pools only: tortiectl ipam show names them" },
   "pool-entry-invalid": { code: 999, next: "give a pool's CIDR or name; tortiectl ipam show lists them" },
   "pool-family": { code: 999, next: "put IPv4 pools into ipv4_pools and IPv6 pools into ipv6_pools" },
@@ -230,7 +230,7 @@ export const ERROR_CATALOGUE = {
   "access-denied": { code: 4, next: "call as root; members of the socket's group may only read" },
   "reads-limited": { code: 11, next: "ask again after the time that the answer names" },
   "endpoint-differs": { code: 999, next: "remove the endpoint first, or repeat the request as it was" },
-  "endpoint-immutable": { code: 999, next: "remove the endpoint and register it anew" },
+  "endpoint-immutable": { code: 999, next: "remove the endpoint and register it again" },
   "migration-target-differs": {
     code: 999,
     next: "compare the two with --dry-run, and give the right target; --overwrite makes it equal to the source",
