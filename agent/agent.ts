@@ -4,7 +4,6 @@
  */
 
 import { hasFelixChains } from "../dataplane/linux/host-facts.ts";
-import { DeleteQueueFiles } from "../handover/left-files.ts";
 import type { Health } from "../lib/resident/health.ts";
 import { untilAborted } from "../lib/system/waiting.ts";
 import { startApi } from "./api/start.ts";
@@ -31,10 +30,9 @@ export async function runAgent(input: AgentInput): Promise<number> {
   const ranges = startRanges(context);
   const networks = openNetworks(context, ranges, () => [...ranges.parts.knownRanges(), ...(routes?.ranges() ?? [])]);
   await using _networks = networks.nodes;
-  const queue = new DeleteQueueFiles(run.deleteQueue);
   const endpoints = startEndpoints(context, {
     grants: networks.witness,
-    hold: (attachment, signal) => holdAttachment(networks.locks, queue, attachment, signal),
+    hold: (attachment, signal) => holdAttachment(networks, attachment, signal),
   });
   const { manager, isRestored } = endpoints;
   await ranges.join(manager);

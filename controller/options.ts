@@ -4,7 +4,7 @@
  */
 import { METRICS_ADDRESS_OPTION } from "../lib/resident/health-server.ts";
 import type { Configurable } from "../lib/resident/options.ts";
-import { ABSOLUTE, type OptionTable, type OptionValues } from "../lib/resident/options.ts";
+import { LOG_OPTIONS, type OptionTable, type OptionValues } from "../lib/resident/options.ts";
 
 /** A day. */
 const LONGEST_S = 86_400;
@@ -12,14 +12,7 @@ const LONGEST_S = 86_400;
 const NAMES = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(,[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
 export const OPTION_TABLE = {
-  "log-level": {
-    group: "Process",
-    type: "string",
-    default: "info",
-    choices: ["debug", "info", "error"],
-    description: "Least important lines that are logged",
-  },
-  "log-file": { group: "Process", type: "string", pattern: ABSOLUTE, description: "File that gets the log besides standard error" },
+  ...LOG_OPTIONS,
   "health-port": {
     group: "Process",
     type: "integer",

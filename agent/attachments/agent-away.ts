@@ -1,7 +1,7 @@
 /** Makes what plugins did while the agent was away the agent's: DELs that wait for it, and attachments that it takes over (A§11.5, A§11.6). */
 import type { AttachmentLocks } from "../../handover/attachment-locks.ts";
 import type { CniCall } from "../../handover/call.ts";
-import { DeleteQueueFiles, DirectRecords, type QueuedDelete, type QueueEntry } from "../../handover/left-files.ts";
+import { type DeleteQueueFiles, DirectRecords, type QueuedDelete, type QueueEntry } from "../../handover/left-files.ts";
 import type { EndpointRecord } from "../../handover/record.ts";
 import type { RunDirectory } from "../../handover/run-directory.ts";
 import { type AttachmentId, fileKey } from "../../lib/cni/attachment-id.ts";
@@ -15,8 +15,9 @@ import type { EndpointManager } from "../endpoints/manager.ts";
 const LOOK_EVERY_MS = 5_000;
 
 export interface AgentAwayParts extends Pick<AdoptionParts, "log">, Pick<DeleteQueueParts, "serve"> {
-  readonly run: RunDirectory;
+  readonly run: Pick<RunDirectory, "direct">;
   readonly locks: AttachmentLocks;
+  readonly queue: DeleteQueueFiles;
   readonly manager: Pick<EndpointManager, "adopt" | "find">;
 }
 
@@ -24,10 +25,10 @@ export class AgentAway {
   readonly adoption: Adoption;
   readonly deletes: DeleteQueue;
 
-  constructor({ run, locks, manager, serve, log }: AgentAwayParts) {
+  constructor({ run, locks, queue, manager, serve, log }: AgentAwayParts) {
     this.adoption = new Adoption({ records: new DirectRecords(run.direct), locks, adopter: manager, log });
     const addedAt = (attachment: AttachmentId) => momentOf(manager.find(attachment));
-    this.deletes = new DeleteQueue({ files: new DeleteQueueFiles(run.deleteQueue), serve, addedAt, log });
+    this.deletes = new DeleteQueue({ files: queue, serve, addedAt, log });
   }
 
   /** Adopts for as long as the agent lives: a plugin may have decided to do without it just before it was there. */
@@ -50,8 +51,7 @@ function momentOf({ committedAt, committedBootMs }: Partial<EndpointRecord> = {}
  * @returns `undefined` when a DEL of it waits in the queue
  */
 export async function holdAttachment(
-  locks: Pick<AttachmentLocks, "take">,
-  queue: DeleteQueueFiles,
+  { locks, queue }: { readonly locks: Pick<AttachmentLocks, "take">; readonly queue: Pick<DeleteQueueFiles, "find"> },
   attachment: AttachmentId,
   signal: AbortSignal,
 ): Promise<Disposable | undefined> {

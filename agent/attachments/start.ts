@@ -1,5 +1,6 @@
 /** Starts what serves attachments: the datastores behind their networks, the CNI verbs, and what plugins did while the agent was away. */
 import { AttachmentLocks } from "../../handover/attachment-locks.ts";
+import { DeleteQueueFiles } from "../../handover/left-files.ts";
 import { type EndpointRecord, isUnfinishedAdd } from "../../handover/record.ts";
 import { HOST_SCOPE } from "../../lib/config/ipam-section.ts";
 import { SECOND_MS } from "../../lib/resident/options.ts";
@@ -21,6 +22,8 @@ export interface Networks {
   readonly nodes: Nodes;
   readonly witness: StoreWitness;
   readonly locks: AttachmentLocks;
+  /** DELs that plugins left. */
+  readonly queue: DeleteQueueFiles;
   /** Files of grants from this node's ranges. */
   readonly files: () => NodeRanges["nodeCidr"]["hostScope"]["files"];
 }
@@ -38,7 +41,13 @@ export function openNetworks(context: AgentContext, ranges: NodeRanges, knownRan
   };
   const nodes = new Nodes({ log, parts: () => ({ dataplane, ...ranges.parts, knownRanges, ...blocksParts(blocks) }) });
   const files = () => ranges.nodeCidr.hostScope.files;
-  return { nodes, files, witness: new StoreWitness({ nodes, files, ...ipamTypeOf(context) }), locks: new AttachmentLocks(run.attachments) };
+  return {
+    nodes,
+    files,
+    witness: new StoreWitness({ nodes, files, ...ipamTypeOf(context) }),
+    locks: new AttachmentLocks(run.attachments),
+    queue: new DeleteQueueFiles(run.deleteQueue),
+  };
 }
 
 const NO_CALLER = { peer: { pid: process.pid }, signal: NEVER };
@@ -51,13 +60,13 @@ export interface Attachments {
 /** Returns when what plugins attached without the agent is the agent's, and what an earlier agent left undone is being finished. */
 export async function startAttachments(
   context: AgentContext,
-  { nodes, locks }: Networks,
+  { nodes, locks, queue }: Networks,
   manager: EndpointManager,
   ranges: NodeRanges,
 ): Promise<Attachments> {
   const { options, health, log, run, tracing } = context;
   // A queued DEL has no caller that could give up.
-  const away: AgentAway = new AgentAway({ run, locks, manager, log, serve: (call) => service.serve(call, NO_CALLER) });
+  const away: AgentAway = new AgentAway({ run, locks, queue, manager, log, serve: (call) => service.serve(call, NO_CALLER) });
   const service: AttachmentService = new AttachmentService({
     nodes,
     records: manager,

@@ -10,6 +10,7 @@ import {
   ABSOLUTE,
   type Configurable,
   checkOption as checkOne,
+  LOG_OPTIONS,
   type OptionTable,
   type OptionValues,
   resolveOptions as resolve,
@@ -26,14 +27,7 @@ export const OPTION_TABLE = {
     description: "Directory of the socket, the state and the queues",
   },
   "socket-group": { group: "Process", type: "string", default: "tortie", description: "Group whose members may read over the API" },
-  "log-level": {
-    group: "Process",
-    type: "string",
-    default: "info",
-    choices: ["debug", "info", "error"],
-    description: "Least important lines that are logged",
-  },
-  "log-file": { group: "Process", type: "string", pattern: ABSOLUTE, description: "File that gets the log besides standard error" },
+  ...LOG_OPTIONS,
   "otlp-endpoint": {
     group: "Process",
     type: "string",

@@ -58,6 +58,18 @@ export const SECOND_MS = 1000;
 /** For a pattern: a path from the root. */
 export const ABSOLUTE = "^/.*";
 
+/** What every resident program's log is asked, for its table. */
+export const LOG_OPTIONS = {
+  "log-level": {
+    group: "Process",
+    type: "string",
+    default: "info",
+    choices: ["debug", "info", "error"],
+    description: "Least important lines that are logged",
+  },
+  "log-file": { group: "Process", type: "string", pattern: ABSOLUTE, description: "File that gets the log besides standard error" },
+} as const satisfies OptionTable;
+
 /** Names the variable of an option: TORTIE_RUN_DIR for run-dir. */
 export function variableOf(name: string): string {
   return `TORTIE_${name.toUpperCase().replaceAll("-", "_")}`;
