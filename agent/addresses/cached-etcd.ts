@@ -24,7 +24,7 @@ import { once } from "../../lib/system/waiting.ts";
 import { tracedClient, tracedEtcd } from "../observe/tracing.ts";
 import type { CoreCopies } from "./cached-datastore.ts";
 import { CachedCore, type CachedDatastore, cachedDatastore } from "./cached-datastore.ts";
-import { type CachedStoreInput, watchCore, watchingConfig } from "./cached-kubernetes.ts";
+import { type CachedStoreInput, watchCore, watchingAccount } from "./cached-kubernetes.ts";
 import type { Copies } from "./read-your-writes.ts";
 
 export interface CachedEtcd extends CachedDatastore {
@@ -72,7 +72,7 @@ interface WatchedCluster extends AsyncDisposable {
 }
 
 function watchCluster(input: CachedStoreInput, onProblem: (message: string) => void): WatchedCluster {
-  const connection = new ApiConnection(watchingConfig(input));
+  const connection = new ApiConnection(watchingAccount(input).config);
   const informers = new Informers(connection, { onProblem });
   return {
     copies: watchCore(informers, input.nodeName),

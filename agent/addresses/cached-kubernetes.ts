@@ -9,7 +9,13 @@ import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { affinityCodec, affinitySelector } from "../../lib/datastore/calico/affinity.ts";
 import type { Codec } from "../../lib/datastore/calico/codec.ts";
 import { type ApiGroup, configuredGroup, discoverGroup } from "../../lib/datastore/calico/codec.ts";
-import { clusterInformationCodec, configurationCodec, poolCodec, reservationCodec } from "../../lib/datastore/calico/pool.ts";
+import {
+  clusterInformationCodec,
+  configurationCodec,
+  poolSelection,
+  reservationCodec,
+  type WatchedPool,
+} from "../../lib/datastore/calico/pool.ts";
 import { coreSelection, resourceSelection, type Watched } from "../../lib/datastore/calico/stored-kind.ts";
 import type { KubernetesCore } from "../../lib/datastore/datastore.ts";
 import type { DatastoreError } from "../../lib/datastore/errors.ts";
@@ -47,6 +53,8 @@ export interface CachedStoreInput {
   readonly kubeconfig?: string | undefined;
   /** Of the agent, whose pod has an account that may watch. */
   readonly agentEnv?: Environment | undefined;
+  /** Pools that the agent watches with its own account, for all its parts. */
+  readonly pools?: ((group: ApiGroup) => ResourceCache<WatchedPool>) | undefined;
   readonly log: Pick<Logger, "error">;
   readonly tracing?: Pick<Tracing, "during"> | undefined;
   /** Whether this node claims blocks; default true. */
@@ -70,9 +78,11 @@ export async function openCachedKubernetes(input: CachedStoreInput): Promise<Cac
     const group = configuredGroup(config, env) ?? (await groupOf(client));
     const interfacePrefix = env.FELIX_INTERFACEPREFIX?.split(",")[0] || undefined;
     const store = kubernetesDatastore(client, { group, interfacePrefix, ...(onDamaged && { onDamaged }) });
-    const connection = new ApiConnection(watchingConfig(input));
+    const account = watchingAccount(input);
+    const connection = new ApiConnection(account.config);
     const informers = new Informers(connection, { onProblem: (message) => log.error(message) });
-    const copies = watchKubernetes(informers, group, nodeName, hasOwnBlocks);
+    const pools = account.isAgents ? input.pools?.(group) : undefined;
+    const copies = watchKubernetes({ informers, group, nodeName, hasOwnBlocks, pools });
     const core = new CachedCore(store.core, copies);
     return {
       ...cachedDatastore({ ...store, records: core.noting(store.records) }, copies),
@@ -92,10 +102,13 @@ export async function openCachedKubernetes(input: CachedStoreInput): Promise<Cac
 }
 
 /** Chooses the agent's own account where it is for the same server: the plugins' account may not watch. */
-export function watchingConfig({ config, env, kubeconfig, agentEnv = {} }: CachedStoreInput): ApiConfig {
+export function watchingAccount({ config, env, kubeconfig, agentEnv = {} }: CachedStoreInput): {
+  readonly config: ApiConfig;
+  readonly isAgents: boolean;
+} {
   const asCaller = resolveApiConfig(config, env);
   const own = kubeconfig === undefined ? accountOfPod(agentEnv) : resolveApiConfig(decodeNetworkConfig({ kubernetes: { kubeconfig } }), {});
-  return own?.server.url === asCaller.server.url ? own : asCaller;
+  return own?.server.url === asCaller.server.url ? { config: own, isAgents: true } : { config: asCaller, isAgents: false };
 }
 
 /** @returns `undefined` outside of a pod */
@@ -122,19 +135,23 @@ export interface KubernetesCopies extends Omit<Copies, keyof CoreCopies>, CoreCo
   untilSynced(signal: AbortSignal): Promise<void>;
 }
 
+interface WatchedKubernetes {
+  readonly informers: Pick<Informers, "watch">;
+  readonly group: ApiGroup;
+  readonly nodeName: string;
+  readonly hasOwnBlocks: boolean;
+  /** `undefined`: they have no watch yet. */
+  readonly pools: ResourceCache<WatchedPool> | undefined;
+}
+
 /** Begins the watches; that of the node's affinities only where it has blocks. */
-export function watchKubernetes(
-  informers: Pick<Informers, "watch">,
-  group: ApiGroup,
-  nodeName: string,
-  hasOwnBlocks: boolean,
-): KubernetesCopies {
+export function watchKubernetes({ informers, group, nodeName, hasOwnBlocks, pools }: WatchedKubernetes): KubernetesCopies {
   const owner = { type: "host", name: nodeName } as const;
   const resource = <K, T>(codec: Codec<K, T>, labelSelector?: string): ResourceCache<Watched<T>> =>
     informers.watch({ ...resourceSelection(codec, group), labelSelector });
   const affinities = hasOwnBlocks ? resource(affinityCodec, withoutFamily(affinitySelector(owner, 4))) : undefined;
   const copies = {
-    pools: resource(poolCodec),
+    pools: pools ?? informers.watch(poolSelection(group)),
     reservations: resource(reservationCodec),
     configuration: resource(configurationCodec),
     // The heartbeat of this connection: one object, by which a cluster is paused.

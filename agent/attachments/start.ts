@@ -30,10 +30,11 @@ export interface Networks {
 
 /** @param knownRanges of this node and of others, as far as they are known at the moment of asking */
 export function openNetworks(context: AgentContext, ranges: NodeRanges, knownRanges: NodeParts["knownRanges"]): Networks {
-  const { options, env, run, health, dataplane, log, tracing } = context;
+  const { options, env, run, health, dataplane, log, tracing, cluster } = context;
   const blocks: BlocksOptions = {
     kubeconfig: options.kubeconfig,
     agentEnv: env,
+    pools: cluster?.isDatastore ? cluster.pools : undefined,
     log,
     onWrite: (outcome, parts) => health.metrics.blockWritten(outcome, parts),
     tracing,

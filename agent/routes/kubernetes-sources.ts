@@ -15,7 +15,7 @@ import {
 } from "../../lib/addresses/address.ts";
 import { blockCodec } from "../../lib/datastore/calico/block.ts";
 import { type ApiGroup, discoverGroup } from "../../lib/datastore/calico/codec.ts";
-import { poolCodec } from "../../lib/datastore/calico/pool.ts";
+import type { WatchedPool } from "../../lib/datastore/calico/pool.ts";
 import type { Block, IPPool } from "../../lib/datastore/resources.ts";
 import { type Fields, field, flag, has, isText, listOf, objects, section, text, texts } from "../../lib/json/decode.ts";
 import type { ApiConnection } from "../../lib/kubernetes/client/connection.ts";
@@ -41,6 +41,8 @@ import { NODE_ANNOTATIONS } from "./own-node.ts";
 interface KubernetesSourcesInput {
   readonly connection: ApiConnection;
   readonly informers: Pick<Informers, "watch">;
+  /** The agent's one watch of the pools. */
+  readonly pools: (group: ApiGroup) => ResourceCache<WatchedPool>;
   readonly node: string;
   /** Where addresses come from: blocks of pools, or the nodes' own ranges (host scope). */
   readonly addressing: "blocks" | "ranges";
@@ -53,7 +55,7 @@ export class KubernetesSources implements RouteSources {
   readonly #listeners: (() => void)[] = [];
   #nodes: ResourceCache<RoutedNode> | undefined;
   #blocks: ResourceCache<RoutedBlock | undefined> | undefined;
-  #pools: ResourceCache<RoutedPool | undefined> | undefined;
+  #pools: ResourceCache<WatchedPool> | undefined;
 
   constructor(input: KubernetesSourcesInput) {
     this.#input = input;
@@ -65,7 +67,8 @@ export class KubernetesSources implements RouteSources {
     this.#nodes = this.#watch("nodes", "/api/v1/nodes", decodeRoutedNode);
     if (group === undefined) return;
     this.#blocks = this.#watch("ipamblocks", `/apis/${group}/ipamblocks`, decodeBlock, blockCodec.prepare);
-    this.#pools = this.#watch("ippools", `/apis/${group}/ippools`, decodePool);
+    this.#pools = this.#input.pools(group);
+    this.#tellOf(this.#pools, (pool) => pool && routed(pool));
   }
 
   get gap(): string | undefined {
@@ -82,7 +85,11 @@ export class KubernetesSources implements RouteSources {
   get claims(): ClusterClaims {
     const given = <T>(cache: ResourceCache<T | undefined> | undefined): readonly T[] =>
       (cache?.list() ?? []).filter((value) => value !== undefined);
-    return { nodes: given(this.#nodes), blocks: given(this.#blocks), pools: given(this.#pools) };
+    return {
+      nodes: given(this.#nodes),
+      blocks: given(this.#blocks),
+      pools: (this.#pools?.list() ?? []).flatMap((pool) => routed(pool) ?? []),
+    };
   }
 
   onChange(listener: () => void): void {
@@ -99,15 +106,19 @@ export class KubernetesSources implements RouteSources {
 
   #watch<T>(name: string, path: string, decode: (object: Fields) => T, prepare?: (json: string) => string): ResourceCache<T> {
     const cache = this.#input.informers.watch<T>({ name: `${name} of all nodes`, path, decode, prepare });
+    this.#tellOf(cache, (value) => value);
+    return cache;
+  }
+
+  /** @param used what routes use of an object: a block changes with each of its addresses, a Node with each of kubelet's reports */
+  #tellOf<T>(cache: ResourceCache<T>, used: (value: T | undefined) => unknown): void {
     const tell = () => {
       for (const listener of this.#listeners) listener();
     };
-    // A block changes with each of its addresses, and kubelet writes its Node object every few minutes; routes seldom change with them.
     cache.onChange(({ before, after }) => {
-      if (!Bun.deepEquals(before, after)) tell();
+      if (!Bun.deepEquals(used(before), used(after))) tell();
     });
     void cache.untilSynced().then(tell, () => undefined);
-    return cache;
   }
 
   /** Asks which group the server has, and concludes nothing while it is away. */
@@ -126,9 +137,8 @@ function decodeBlock(object: Fields): RoutedBlock | undefined {
   return routedBlock(blockCodec.decode({ metadata, spec, status: {} }));
 }
 
-function decodePool(object: Fields): RoutedPool | undefined {
-  const [metadata, spec, status] = [metadataOf(object), section(object, "spec"), section(object, "status")];
-  return routedPool(poolCodec.decode({ metadata, spec, status }), spec);
+function routed({ stored, spec }: WatchedPool): RoutedPool | undefined {
+  return routedPool(stored.value, spec);
 }
 
 const MAC = /^([0-9a-f]{2}:){5}[0-9a-f]{2}$/;

@@ -11,6 +11,8 @@ import { type RunDirectory, readBootId, runDirectory } from "../../handover/run-
 import type { Environment } from "../../lib/cni/protocol.ts";
 import { chooseDatastore, isKubernetesConfigured } from "../../lib/config/datastore-choice.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
+import type { ApiGroup } from "../../lib/datastore/calico/codec.ts";
+import { poolSelection, type WatchedPool } from "../../lib/datastore/calico/pool.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { parseObject } from "../../lib/json/decode.ts";
 import { ApiConnection, type OnAnswer } from "../../lib/kubernetes/client/connection.ts";
@@ -148,6 +150,8 @@ export interface AgentCluster extends AsyncDisposable {
   readonly isDatastore: boolean;
   /** Of this node, by "namespace/name". */
   readonly pods: ResourceCache<Pod>;
+  /** All pools, by one watch for ADDs and routes, which begins when it is first asked for. */
+  pools(group: ApiGroup): ResourceCache<WatchedPool>;
   /** Asks the server. @returns `undefined` when there is no such pod @throws Error when it cannot be found out */
   readPod(key: string): Promise<Pod | undefined>;
 }
@@ -168,6 +172,7 @@ export function clusterOf({ options, env, node, log, onAnswer }: ClusterOptions)
   if (!isThere) return undefined;
   const connection = new ApiConnection(resolveApiConfig(config, env), onAnswer);
   const informers = new Informers(connection, { onProblem: (message) => log.error(message) });
+  let pools: ResourceCache<WatchedPool> | undefined;
   const pods = informers.watch({
     name: `pods of ${node}`,
     path: "/api/v1/pods",
@@ -179,6 +184,11 @@ export function clusterOf({ options, env, node, log, onAnswer }: ClusterOptions)
     connection,
     informers,
     pods,
+    pools(group) {
+      // A server has its pools in one group only.
+      pools ??= informers.watch(poolSelection(group));
+      return pools;
+    },
     isDatastore: datastore === "kubernetes",
     async readPod(key) {
       const [namespace = "", name = ""] = key.split("/").map(encodeURIComponent);

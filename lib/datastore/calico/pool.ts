@@ -3,9 +3,24 @@
  * the IPAM configuration (I§2.6); and whether the cluster is ready.
  */
 import { formatPrefix, maskPrefix, parsePrefix } from "../../addresses/address.ts";
-import { type Fields, field, flag, has, isBoolean, number, objects, type Readers, readAll, text, textList } from "../../json/decode.ts";
+import {
+  type Fields,
+  field,
+  flag,
+  has,
+  isBoolean,
+  number,
+  objects,
+  type Readers,
+  readAll,
+  section,
+  text,
+  textList,
+} from "../../json/decode.ts";
+import type { Selection } from "../../kubernetes/watch/kubernetes-feed.ts";
 import type { ClusterInformation, IPPool, IPReservation, IpamConfiguration } from "../resources.ts";
-import { type Codec, LEGACY_GROUP, named, nameOfObject, type Resource, type Spec } from "./codec.ts";
+import { type ApiGroup, type Codec, LEGACY_GROUP, named, nameOfObject, type Resource, type Spec } from "./codec.ts";
+import { resourceSelection, type Watched } from "./stored-kind.ts";
 
 const DEFAULT_USES = ["Workload", "Tunnel"];
 
@@ -70,6 +85,17 @@ function encode(pool: IPPool): Spec {
     natOutgoing: pool.natOutgoing,
     nodeSelector: pool.nodeSelector,
   };
+}
+
+/** A pool as a watch has it: also with the fields that addresses do not depend on. */
+export interface WatchedPool extends Watched<IPPool> {
+  readonly spec: Fields;
+}
+
+/** Selects all pools, for whoever watches them once for several readers. */
+export function poolSelection(group: ApiGroup): Selection<WatchedPool> {
+  const selection = resourceSelection(poolCodec, group);
+  return { ...selection, decode: (object) => ({ ...selection.decode(object), spec: section(object, "spec") }) };
 }
 
 export const reservationCodec: Codec<string, IPReservation> = {

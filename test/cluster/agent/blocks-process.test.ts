@@ -32,6 +32,27 @@ describe("An agent in blocks mode", () => {
     await world.expectNothingLeft(...NAMES);
   });
 
+  it("watches the pools once for ADDs and routes", async () => {
+    await using world = await ApiServerNode.create(cluster);
+    await world.pool("pool4", "10.67.0.0/24");
+    await world.pod("pod");
+    const kubeconfig = await cluster.kubeconfigFor("agent");
+    const since = await cluster.mark();
+    const args = ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig, "--node-routes", "direct"];
+    await using agent = await Agent.start(world.node, { args });
+    await world.add({ conf: agent.netconf });
+    await until("the routes", async () => (await agent.request("GET", "/healthz")).text.includes("node-routes"));
+
+    await world.del({ conf: agent.netconf });
+    // The server writes a watch into its log when the watch ends.
+    await agent.stop();
+
+    const watched = (await cluster.requests(since)).filter(({ verb }) => verb === "watch").map(({ uri }) => uri.split("?")[0] ?? "");
+
+    const timesOf = (plural: string) => watched.filter((path) => path.endsWith(`/${plural}`)).length;
+    expect([timesOf("ippools"), timesOf("ipamblocks")]).toEqual([1, 1]);
+  });
+
   it("sends a trace with the requests that a call makes to the API server, and no others", async () => {
     await using world = await ApiServerNode.create(cluster);
     using receiver = await OtlpReceiver.start(world.node);
