@@ -11,7 +11,11 @@ const NETLINK_CAP_ACK = 10;
 const NETLINK_EXT_ACK = 11;
 const NETLINK_GET_STRICT_CHK = 12;
 const SOL_SOCKET = 1;
+const SO_SNDBUF = 7;
 const SO_RCVTIMEO = 20;
+const SO_SNDBUFFORCE = 32;
+/** Is below what every socket may send at once, unless somebody has lowered net.core.wmem_default. */
+const ALWAYS_ROOM = 128 * 1024;
 export const SOCKADDR_BYTES = 12;
 
 /**
@@ -44,4 +48,14 @@ function socketAddress(groups: number): Uint8Array {
   view.setUint16(0, AF_NETLINK, true);
   view.setUint32(8, groups, true);
   return new Uint8Array(view.buffer);
+}
+
+/**
+ * Lets the socket send a datagram of this length (net/netlink/af_netlink.c, netlink_sendmsg: EMSGSIZE). The kernel doubles the number. Without
+ * CAP_NET_ADMIN in the first user namespace, net.core.wmem_max is the limit.
+ */
+export function makeRoomToSend(fd: number, length: number): void {
+  if (length <= ALWAYS_ROOM) return;
+  const wanted = Int32Array.of(length);
+  if (libc().setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, wanted, 4) !== 0) libc().setsockopt(fd, SOL_SOCKET, SO_SNDBUF, wanted, 4);
 }

@@ -25,7 +25,7 @@ import {
   parseAcknowledgement,
   parseMessages,
 } from "./message.ts";
-import { openKernelSocket, SOCKADDR_BYTES } from "./open-socket.ts";
+import { makeRoomToSend, openKernelSocket, SOCKADDR_BYTES } from "./open-socket.ts";
 
 /** include/linux/socket.h, include/uapi/linux/netlink.h, include/uapi/asm-generic/socket.h */
 const MSG_TRUNC = 0x20;
@@ -192,7 +192,9 @@ export class NetlinkSocket implements Netlink, Disposable {
       encodeMessage({ ...request, flags: (request.flags ?? 0) | NLM_F_REQUEST, sequence: ++this.#sequence }),
     );
     const waiting = new Set(requests.flatMap((request, index) => (((request.flags ?? 0) & NLM_F_ACK) !== 0 ? [first + index] : [])));
-    this.#send(Buffer.concat(encoded));
+    const datagram = Buffer.concat(encoded);
+    makeRoomToSend(this.#fd, datagram.length);
+    this.#send(datagram);
     let refusal: NetlinkError | undefined;
     while (waiting.size > 0) {
       for (const message of this.#await()) {

@@ -127,29 +127,29 @@ function fib(result: number, flags: number): Expression {
   return { name: "fib", parameters: [u32be(1, REGISTER), u32be(2, result), u32be(3, flags)] };
 }
 
-function meta(key: number): Expression {
+export function meta(key: number): Expression {
   return { name: "meta", parameters: [u32be(2, key), u32be(1, REGISTER)] };
 }
 
-function header(offset: number, length: number): Expression {
+export function header(offset: number, length: number): Expression {
   return { name: "payload", parameters: [u32be(1, REGISTER), u32be(2, NFT_PAYLOAD_NETWORK_HEADER), u32be(3, offset), u32be(4, length)] };
 }
 
-function conntrack(key: number): Expression {
+export function conntrack(key: number): Expression {
   return { name: "ct", parameters: [u32be(2, key), u32be(1, REGISTER)] };
 }
 
-function equals(value: Uint8Array): Expression {
+export function equals(value: Uint8Array): Expression {
   return { name: "cmp", parameters: [u32be(1, REGISTER), u32be(2, NFT_CMP_EQ), nest(3, [bytes(1, value)])] };
 }
 
-function masked(bits: number): Expression {
+export function masked(bits: number): Expression {
   const parameters = [u32be(1, REGISTER), u32be(2, REGISTER), u32be(3, 4), nest(4, [bytes(1, word(bits))]), nest(5, [bytes(1, word(0))])];
   return { name: "bitwise", parameters };
 }
 
 /** Writes four bytes in the machine's order. */
-function word(value: number): Uint8Array {
+export function word(value: number): Uint8Array {
   return new Uint8Array(Uint32Array.of(value).buffer);
 }
 

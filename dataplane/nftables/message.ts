@@ -28,6 +28,8 @@ const KINDS = {
   set: { new: 9, get: 10, delete: 11, names: [1, 2] },
   /** Named by its set. */
   element: { new: 12, get: 13, delete: 14, names: [1, 2] },
+  /** A named counter and the like. */
+  object: { new: 18, get: 19, delete: 20, names: [1, 2] },
 } as const;
 const NFT_MSG_GETGEN = 16;
 /** include/uapi/linux/netfilter/nfnetlink.h */
@@ -77,11 +79,26 @@ export interface Edge {
  * @param generation what `generationOf` read: the kernel answers ERESTART when anything in nftables has changed since (nf_tables_valid_genid)
  */
 export function transaction(requests: readonly Request[], generation?: number): Request[] {
+  return bracketed(requests.map(acknowledged), generation);
+}
+
+/**
+ * Makes one transaction of many requests, of which only the last is acknowledged: the kernel reports refusals of the others by itself, and
+ * thousands of acknowledgements would not fit into the socket's buffer. Only new kernels acknowledge the end of a batch.
+ */
+export function longTransaction(requests: readonly Request[], generation?: number): Request[] {
+  return bracketed([...requests.slice(0, -1), ...requests.slice(-1).map(acknowledged)], generation);
+}
+
+function acknowledged(request: Request): Request {
+  return { ...request, flags: (request.flags ?? 0) | NLM_F_ACK };
+}
+
+function bracketed(inner: readonly Request[], generation: number | undefined): Request[] {
   const bracket = (type: number, attributes: readonly Attribute[] = []): Request => ({
     type,
     payload: payloadOf(0, NFNL_SUBSYS_NFTABLES, attributes),
   });
-  const inner = requests.map((request) => ({ ...request, flags: (request.flags ?? 0) | NLM_F_ACK }));
   const condition = generation === undefined ? [] : [u32be(NFNL_BATCH_GENID, generation)];
   return [bracket(NFNL_MSG_BATCH_BEGIN, condition), ...inner, bracket(NFNL_MSG_BATCH_END)];
 }
@@ -97,7 +114,11 @@ export function parseGeneration({ payload }: Message): number | undefined {
 }
 
 /** Asks for one object by its table and its name; in a dump, for all of a table, or of all tables. */
-export function ask(kind: "table" | "chain" | "set", family: TableFamily, ...names: readonly string[]): Request {
+export function ask(
+  kind: "table" | "chain" | "rule" | "set" | "element" | "object",
+  family: TableFamily,
+  ...names: readonly string[]
+): Request {
   return about("get", kind, family, names);
 }
 
@@ -145,7 +166,7 @@ export function chainName({ payload }: Message): string | undefined {
 }
 
 /** Reads the name of a chain or set in a dump; `undefined` for one of another table. */
-export function nameWithin(kind: "chain" | "set", family: TableFamily, table: string, { payload }: Message): string | undefined {
+export function nameWithin(kind: "chain" | "set" | "object", family: TableFamily, table: string, { payload }: Message): string | undefined {
   const [ofTable, own] = KINDS[kind].names;
   const attributes = attributeMap(payload.subarray(NFGENMSG_BYTES));
   if (payload[0] !== NFPROTO[family] || readText(attributes.get(ofTable)) !== table) return undefined;
@@ -193,7 +214,8 @@ export function newRule(family: TableFamily, table: string, chain: string, expre
 /** Is the length of struct nfgenmsg, which is before the attributes. */
 export const NFGENMSG_BYTES = 4;
 
-function about(
+/** Makes a request about an object, named by its table and itself. */
+export function about(
   action: "new" | "get" | "delete",
   kind: keyof typeof KINDS,
   family: TableFamily,

@@ -27,6 +27,7 @@ export const IFLA_ADDRESS = 1;
 export const IFLA_IFNAME = 3;
 export const IFLA_MTU = 4;
 const IFLA_LINK = 5;
+const IFLA_MASTER = 10;
 const IFLA_TXQLEN = 13;
 export const IFLA_LINKINFO = 18;
 const IFLA_IFALIAS = 20;
@@ -85,6 +86,8 @@ export interface Link {
   readonly isUp: boolean;
   /** "veth", "bridge"; "" for hardware and lo. */
   readonly kind: string;
+  /** Index of the bridge, bond or the like of which it is a port. */
+  readonly master?: number | undefined;
   /** The other end of a pair, where that is in another namespace: its index there, and the number that the socket's has for that one. */
   readonly peer?: { readonly index: number; readonly namespaceId: number };
 }
@@ -269,6 +272,7 @@ export function parseLink(message: Message): Link {
     alias: readText(attributes.get(IFLA_IFALIAS)) ?? "",
     group: readU32(attributes.get(IFLA_GROUP)) ?? 0,
     kind: info === undefined ? "" : (readText(attributeMap(info).get(IFLA_INFO_KIND)) ?? ""),
+    master: readU32(attributes.get(IFLA_MASTER)),
     peer: peer === undefined || namespaceId === undefined ? undefined : { index: peer, namespaceId },
   };
 }

@@ -1,0 +1,155 @@
+/** Speaks ctnetlink: the connections that conntrack knows (include/uapi/linux/netfilter/nfnetlink_conntrack.h). */
+import type { Address, Family } from "../../lib/addresses/address.ts";
+import { type Attribute, addressOf, attributeMap, bytes, familyOf, type Message, numberOf, structure } from "../netlink/message.ts";
+import type { Request } from "../netlink/socket.ts";
+
+const NFNL_SUBSYS_CTNETLINK = 1;
+const IPCTNL_MSG_CT_GET = 1;
+const IPCTNL_MSG_CT_DELETE = 2;
+const NFGENMSG_BYTES = 4;
+
+const CTA_TUPLE_ORIG = 1;
+const CTA_TUPLE_REPLY = 2;
+const CTA_STATUS = 3;
+const CTA_PROTOINFO = 4;
+const CTA_ID = 12;
+const CTA_ZONE = 18;
+const CTA_TUPLE_IP = 1;
+const CTA_TUPLE_PROTO = 2;
+const CTA_IP_SOURCE = { 4: 1, 6: 3 } as const;
+const CTA_IP_DESTINATION = { 4: 2, 6: 4 } as const;
+const CTA_PROTO_NUM = 1;
+const CTA_PROTO_SRC_PORT = 2;
+const CTA_PROTO_DST_PORT = 3;
+const CTA_PROTOINFO_TCP = 1;
+const CTA_PROTOINFO_TCP_STATE = 1;
+/** include/uapi/linux/netfilter/nf_conntrack_common.h */
+const IPS_SEEN_REPLY = 0x2;
+
+/** include/uapi/linux/netfilter/nf_conntrack_tcp.h, in its order. */
+const TCP_STATES = [
+  "none",
+  "syn-sent",
+  "syn-received",
+  "established",
+  "fin-wait",
+  "close-wait",
+  "last-ack",
+  "time-wait",
+  "close",
+  "syn-sent-2",
+] as const;
+export type TcpState = (typeof TCP_STATES)[number];
+
+/** One direction of a connection. A protocol without ports has none. */
+export interface Tuple {
+  readonly source: Address;
+  readonly destination: Address;
+  readonly sourcePort: number | undefined;
+  readonly destinationPort: number | undefined;
+}
+
+/** A connection that conntrack follows. Where an address is translated, the reply is not the original the other way round. */
+export interface TrackedFlow {
+  readonly family: Family;
+  /** IP protocol number. */
+  readonly protocol: number;
+  /** As its first packet was, before any translation. */
+  readonly original: Tuple;
+  /** As its answers come. */
+  readonly reply: Tuple;
+  /** Only of TCP. */
+  readonly tcpState: TcpState | undefined;
+  /** Packets have gone both ways. */
+  readonly isReplied: boolean;
+  /** 0: the zone that everything is in, unless rules say otherwise. */
+  readonly zone: number;
+  /** Names it in a request. */
+  readonly key: readonly Attribute[];
+}
+
+/** Asks for all connections of a family, in a dump. */
+export function askForFlows(family: Family): Request {
+  return request(IPCTNL_MSG_CT_GET, family, []);
+}
+
+/** Deletes this connection, and none that has the same addresses and ports by now. */
+export function deleteFlow({ family, key }: TrackedFlow): Request {
+  return request(IPCTNL_MSG_CT_DELETE, family, key);
+}
+
+/**
+ * Reads a connection of a dump.
+ * @param isWanted is asked with the addresses, before the rest is read
+ * @returns `undefined` for one that is not wanted, or that is of another family
+ */
+export function parseFlow({ payload }: Message, isWanted: (addresses: readonly Uint8Array[]) => boolean): TrackedFlow | undefined {
+  const family = familyOf(payload[0] ?? 0);
+  if (family === undefined) return undefined;
+  const attributes = attributeMap(payload.subarray(NFGENMSG_BYTES));
+  const original = tupleIn(family, attributes.get(CTA_TUPLE_ORIG));
+  const reply = tupleIn(family, attributes.get(CTA_TUPLE_REPLY));
+  if (original === undefined || reply === undefined) return undefined;
+  if (!isWanted([original.source, original.destination, reply.source, reply.destination])) return undefined;
+  const number = (type: number) => attributes.get(type)?.reduce((sum, octet) => sum * 256 + octet, 0) ?? 0;
+  const key = [CTA_TUPLE_ORIG, CTA_ZONE, CTA_ID].flatMap((type) => {
+    const value = attributes.get(type);
+    return value === undefined ? [] : [bytes(type === CTA_TUPLE_ORIG ? type | NLA_F_NESTED : type, value)];
+  });
+  return {
+    family,
+    protocol: original.protocol,
+    original: withAddresses(family, original),
+    reply: withAddresses(family, reply),
+    tcpState: tcpStateIn(attributes.get(CTA_PROTOINFO)),
+    isReplied: (number(CTA_STATUS) & IPS_SEEN_REPLY) !== 0,
+    zone: number(CTA_ZONE),
+    key,
+  };
+}
+
+const NLA_F_NESTED = 0x8000;
+
+interface RawTuple {
+  readonly source: Uint8Array;
+  readonly destination: Uint8Array;
+  readonly protocol: number;
+  readonly sourcePort: number | undefined;
+  readonly destinationPort: number | undefined;
+}
+
+function tupleIn(family: Family, nested: Uint8Array | undefined): RawTuple | undefined {
+  if (nested === undefined) return undefined;
+  const tuple = attributeMap(nested);
+  const addresses = attributeMap(tuple.get(CTA_TUPLE_IP) ?? new Uint8Array());
+  const protocol = attributeMap(tuple.get(CTA_TUPLE_PROTO) ?? new Uint8Array());
+  const source = addresses.get(CTA_IP_SOURCE[family]);
+  const destination = addresses.get(CTA_IP_DESTINATION[family]);
+  if (source === undefined || destination === undefined) return undefined;
+  return {
+    source,
+    destination,
+    protocol: protocol.get(CTA_PROTO_NUM)?.[0] ?? 0,
+    sourcePort: portIn(protocol.get(CTA_PROTO_SRC_PORT)),
+    destinationPort: portIn(protocol.get(CTA_PROTO_DST_PORT)),
+  };
+}
+
+function portIn(value: Uint8Array | undefined): number | undefined {
+  return value === undefined ? undefined : (value[0] ?? 0) * 256 + (value[1] ?? 0);
+}
+
+function withAddresses(family: Family, { source, destination, sourcePort, destinationPort }: RawTuple): Tuple {
+  return { source: addressOf(family, source), destination: addressOf(family, destination), sourcePort, destinationPort };
+}
+
+function tcpStateIn(nested: Uint8Array | undefined): TcpState | undefined {
+  const tcp = nested === undefined ? undefined : attributeMap(nested).get(CTA_PROTOINFO_TCP);
+  const state = tcp === undefined ? undefined : attributeMap(tcp).get(CTA_PROTOINFO_TCP_STATE)?.[0];
+  return state === undefined ? undefined : TCP_STATES[state];
+}
+
+function request(type: number, family: Family, attributes: readonly Attribute[]): Request {
+  const payload = structure(NFGENMSG_BYTES, (view) => view.setUint8(0, numberOf(family)), attributes);
+  return { type: (NFNL_SUBSYS_CTNETLINK << 8) | type, payload };
+}

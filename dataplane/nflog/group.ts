@@ -1,0 +1,139 @@
+/**
+ * Listens to a group of the kernel's packet log (NFLOG). Bun waits for the socket in its own loop, so nothing blocks and nothing polls.
+ *
+ * The socket is connected to the kernel, and a connected netlink socket refuses what other programs send to it; so Bun's plain recv(2), which
+ * does not say who sent, is enough.
+ */
+import { closeFile } from "../../lib/system/files.ts";
+import { lastErrno, libc } from "../../lib/system/libc.ts";
+import { isInOtherNamespace } from "../../lib/system/netns.ts";
+import { NetlinkError } from "../netlink/message.ts";
+import { openKernelSocket } from "../netlink/open-socket.ts";
+import { NETLINK_NETFILTER, NetlinkSocket } from "../netlink/socket.ts";
+import { bindRequest, type LoggedPacket, parseLog, settingsRequest } from "./message.ts";
+
+/** include/uapi/asm-generic/socket.h, include/uapi/linux/netlink.h, include/uapi/asm-generic/errno-base.h */
+const SOL_SOCKET = 1;
+const SO_RCVBUFFORCE = 33;
+const SOL_NETLINK = 270;
+const NETLINK_NO_ENOBUFS = 5;
+const EPERM = 1;
+const EBUSY = 16;
+
+/** Has room for some thousand packets while the event loop is busy: the kernel counts some 1.5 KiB for each that comes alone. */
+const RECEIVE_BYTES = 4 * 1024 * 1024;
+const ANSWER_LIMIT_SECONDS = 10;
+const SETTINGS = {
+  /** Has room for an IPv6 header, one extension, and the ports; more of a stranger's packet is not wanted. */
+  copyBytes: 128,
+  bufferBytes: 8192,
+  packets: 20,
+  /** 50 ms: a drop is shown at once for a person. */
+  hundredths: 5,
+} as const;
+
+/** Says that another program, or another agent, has the group. */
+export class GroupTakenError extends Error {
+  override readonly name = "GroupTakenError";
+
+  constructor(group: number, cause: unknown) {
+    super(`group ${group} of the kernel's packet log (NFLOG) has another listener`, { cause });
+  }
+}
+
+export interface LogListener {
+  onPackets(packets: readonly LoggedPacket[]): void;
+  /** Called with how many packets the kernel has logged and could not hand over, and the bytes of which could not be read. */
+  onLost(count: number): void;
+  /** Called once when the socket ends although nobody closed it. */
+  onEnd(error: Error | undefined): void;
+}
+
+/** Holds the group until it is disposed. */
+export interface LogGroup extends Disposable {
+  readonly group: number;
+}
+
+/**
+ * Binds a group in the process's own network namespace.
+ * @throws GroupTakenError; NetlinkError for every other refusal
+ */
+export async function listenToGroup(group: number, listener: LogListener): Promise<LogGroup> {
+  if (isInOtherNamespace()) throw new Error("a socket of the host cannot be opened while this thread is in a sandbox");
+  const fd = openKernelSocket(NETLINK_NETFILTER, 0, ANSWER_LIMIT_SECONDS);
+  try {
+    // Losses show as gaps in the numbers of the packets; ENOBUFS would say less, and end Bun's socket.
+    setOption(fd, SOL_NETLINK, NETLINK_NO_ENOBUFS, 1);
+    setOption(fd, SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BYTES);
+    bind(fd, group);
+  } catch (error) {
+    closeFile(fd);
+    throw error;
+  }
+  return receive(fd, group, listener);
+}
+
+function setOption(fd: number, level: number, option: number, value: number): void {
+  if (libc().setsockopt(fd, level, option, Int32Array.of(value), 4) !== 0) throw new NetlinkError(lastErrno());
+}
+
+/** @throws GroupTakenError, NetlinkError */
+function bind(fd: number, group: number): void {
+  const socket = new NetlinkSocket(fd);
+  try {
+    socket.request(bindRequest(group));
+    socket.request(settingsRequest(group, SETTINGS));
+  } catch (error) {
+    const isTaken = error instanceof NetlinkError && (error.errno === EBUSY || error.errno === EPERM);
+    throw isTaken ? new GroupTakenError(group, error) : error;
+  }
+}
+
+/** Hands the descriptor over to Bun, which closes it. */
+async function receive(fd: number, group: number, listener: LogListener): Promise<LogGroup> {
+  const numbers = new SequenceGaps();
+  let isOpen = true;
+  let problem: Error | undefined;
+  const socket = await Bun.connect({
+    fd,
+    socket: {
+      data(_socket, data) {
+        const packets = parseLog(data);
+        const lost = packets === undefined ? 1 : numbers.lostBefore(packets);
+        if (lost > 0) listener.onLost(lost);
+        if (packets !== undefined && packets.length > 0) listener.onPackets(packets);
+      },
+      error(_socket, error) {
+        problem = error;
+      },
+      close() {
+        if (isOpen) listener.onEnd(problem);
+        isOpen = false;
+      },
+    },
+  });
+  return {
+    group,
+    [Symbol.dispose]() {
+      isOpen = false;
+      socket.terminate();
+    },
+  };
+}
+
+const NUMBERS = 2 ** 32;
+
+/** Counts the packets that are missing between those that came. */
+export class SequenceGaps {
+  #next: number | undefined;
+
+  lostBefore(packets: readonly Pick<LoggedPacket, "sequence">[]): number {
+    let lost = 0;
+    for (const { sequence } of packets) {
+      if (sequence === undefined) continue;
+      if (this.#next !== undefined) lost += (sequence - this.#next + NUMBERS) % NUMBERS;
+      this.#next = (sequence + 1) % NUMBERS;
+    }
+    return lost;
+  }
+}

@@ -1,0 +1,60 @@
+/** Counts dropped packets by direction and reason, in named counters of the table. */
+import { type Attribute, attributeMap, type Message, nest, u32be } from "../../netlink/message.ts";
+import type { Netlink, Request } from "../../netlink/socket.ts";
+import { about, ask, NFGENMSG_BYTES, nameWithin, type TableFamily } from "../message.ts";
+import { names, POLICY_TABLE } from "./layout.ts";
+import { DIRECTIONS, DROP_REASONS, type DropKind } from "./log-prefix.ts";
+
+const NFTA_OBJ_TYPE = 3;
+const NFTA_OBJ_DATA = 4;
+const NFT_OBJECT_COUNTER = 1;
+const NFTA_COUNTER_BYTES = 1;
+const NFTA_COUNTER_PACKETS = 2;
+
+/** What was dropped since the counter was made. */
+export interface DropCount extends DropKind {
+  readonly packets: bigint;
+  readonly bytes: bigint;
+}
+
+export function newCounter(family: TableFamily, table: string, name: string): Request {
+  // The data is required, and empty here: it begins at zero.
+  const data: Attribute[] = [u32be(NFTA_OBJ_TYPE, NFT_OBJECT_COUNTER), nest(NFTA_OBJ_DATA, [])];
+  return about("new", "object", family, [table, name], data);
+}
+
+export function removeCounter(family: TableFamily, table: string, name: string): Request {
+  return about("delete", "object", family, [table, name], [u32be(NFTA_OBJ_TYPE, NFT_OBJECT_COUNTER)]);
+}
+
+/** Reads the names of all counters of the table. */
+export function counterNames(socket: Netlink): string[] {
+  return dumpCounters(socket).map(({ name }) => name);
+}
+
+/** Reads all counters; none where there is no table. @throws NetlinkError */
+export function readCounters(socket: Netlink): DropCount[] {
+  const found = new Map(dumpCounters(socket).map(({ name, message }) => [name, message]));
+  return DIRECTIONS.flatMap((direction) =>
+    DROP_REASONS.flatMap((reason) => {
+      const message = found.get(names.dropping(direction, reason));
+      return message === undefined ? [] : [{ direction, reason, ...valueIn(message) }];
+    }),
+  );
+}
+
+function dumpCounters(socket: Netlink): { readonly name: string; readonly message: Message }[] {
+  return socket.dump(ask("object", "inet", POLICY_TABLE)).flatMap((message) => {
+    const name = nameWithin("object", "inet", POLICY_TABLE, message);
+    const type = attributeMap(message.payload.subarray(NFGENMSG_BYTES)).get(NFTA_OBJ_TYPE);
+    return name === undefined || type?.[3] !== NFT_OBJECT_COUNTER ? [] : [{ name, message }];
+  });
+}
+
+function valueIn({ payload }: Message): { readonly packets: bigint; readonly bytes: bigint } {
+  const attributes = attributeMap(payload.subarray(NFGENMSG_BYTES));
+  const data = attributeMap(attributes.get(NFTA_OBJ_DATA) ?? new Uint8Array());
+  const number = (value: Uint8Array | undefined) =>
+    value === undefined ? 0n : new DataView(value.buffer, value.byteOffset, value.length).getBigUint64(0, false);
+  return { packets: number(data.get(NFTA_COUNTER_PACKETS)), bytes: number(data.get(NFTA_COUNTER_BYTES)) };
+}
