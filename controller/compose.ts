@@ -58,6 +58,7 @@ export async function runController({ options, env, version }: ControllerInput):
     leads: () => elector.mayWrite,
     kubeControllers: () => term?.kubeControllers,
     checks: () => health.document().checks,
+    identities: () => term?.identityCounts,
   });
   await using _health = await serveHealth({ health, options, elector, term: () => term, metrics, log });
   const connection = new ApiConnection(api, (call, status) => metrics.asked(call.method, status));
@@ -68,10 +69,12 @@ export async function runController({ options, env, version }: ControllerInput):
   };
   const group = configuredGroup(config, env);
   const onReleased: TermOptions["onReleased"] = (reason, addresses) => metrics.released(reason, addresses);
+  const onIdentity: TermOptions["onIdentity"] = (change) => metrics.identityChanged(change);
   const [clock, watchClock, allocatorClock] = [SYSTEM_CLOCK, SYSTEM_CLOCK, systemClock];
   const lead = async (signal: AbortSignal) => {
     try {
-      term = await Term.begin({ options, connection, client, group, clock, watchClock, allocatorClock, log, onRun, onReleased });
+      const told = { log, onRun, onReleased, onIdentity };
+      term = await Term.begin({ options, connection, client, group, clock, watchClock, allocatorClock, ...told });
       await term.run(signal);
     } finally {
       term = undefined;

@@ -36,6 +36,7 @@ export async function serveHealth({ health, options, elector, term, metrics, log
     kubeControllersCheck(options["calico-kube-controllers"], () => term()?.kubeControllers),
     annotationsCheck(() => term()?.unreadPods ?? []),
     firstPoolsCheck(() => term()?.poolRefusals ?? []),
+    identitiesCheck(() => term()?.identityFindings ?? []),
   ];
   for (const check of checks) health.add(check);
   const timer = setInterval(() => {
@@ -147,6 +148,23 @@ export function firstPoolsCheck(refusals: () => readonly string[]): Check {
         state: "warning",
         message: reasons.join("; "),
         next: "set what the message says, or create an IPPool; until then no pod gets an address",
+      };
+    },
+  };
+}
+
+/** @param findings sets of labels that get no number, or have two */
+export function identitiesCheck(findings: () => readonly string[]): Check {
+  return {
+    name: "identities",
+    decides: "shown",
+    look() {
+      const found = findings();
+      if (found.length === 0) return { state: "ok", message: "every set of labels has one number" };
+      return {
+        state: "warning",
+        message: `${count(found.length, "finding")}: ${enumerate(found)}`,
+        next: "docs/reference/identities.md says what each finding means; no packet depends on it",
       };
     },
   };

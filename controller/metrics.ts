@@ -28,6 +28,8 @@ export interface MetricSources {
   readonly kubeControllers: () => string | undefined;
   /** Checks of the controller's health. */
   readonly checks: () => readonly { readonly name: string; readonly state: CheckState }[];
+  /** `undefined` where this controller does not lead, or there are no identities. */
+  readonly identities: () => Readonly<Record<"active" | "retired" | "missing", number>> | undefined;
 }
 
 interface Count {
@@ -45,6 +47,7 @@ export class ControllerMetrics {
   readonly #requests: Counter<"method" | "status">;
   readonly #runs: Counter<"name" | "status">;
   readonly #seconds: Histogram<"name">;
+  readonly #identityChanges: Counter<"change">;
 
   constructor(sources: MetricSources) {
     this.#sources = sources;
@@ -68,6 +71,15 @@ export class ControllerMetrics {
       labelNames: ["name"],
       buckets: SECONDS,
       registers,
+    });
+    this.#identityChanges = new Counter({
+      name: `${PREFIX}identity_changes_total`,
+      help: "Identities that were created, renumbered, revived, retired and deleted",
+      labelNames: ["change"],
+      registers,
+    });
+    this.#sampled(`${PREFIX}identities`, "Identities, and sets of labels without one", ["state"], (gauge) => {
+      for (const [state, count] of Object.entries(sources.identities() ?? {})) gauge.set({ state }, count);
     });
     this.#sampledCounts("ipam_allocations_per_node", "Addresses in use, by node", ["node"], ({ inUse }) => inUse);
     this.#sampledCounts("ipam_blocks_per_node", "Blocks, by node", ["node"], ({ blocks }) => blocks);
@@ -94,6 +106,10 @@ export class ControllerMetrics {
 
   released(reason: "node" | "leak", addresses: number): void {
     this.#reclaimed.inc({ reason }, addresses);
+  }
+
+  identityChanged(change: string): void {
+    this.#identityChanges.inc({ change });
   }
 
   asked(method: string, status: number): void {

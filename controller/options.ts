@@ -113,6 +113,13 @@ export const OPTION_TABLE = {
     default: true,
     description: "Delete the TortieEndpoint objects of nodes that are gone; nothing happens where the kind does not exist",
   },
+  identities: {
+    group: "Duties",
+    type: "boolean",
+    default: true,
+    description:
+      "Give each set of labels that pods have a number, as a TortieIdentity object; nothing happens where the kind does not exist",
+  },
 } as const satisfies OptionTable;
 
 export type ControllerOptions = OptionValues<typeof OPTION_TABLE>;

@@ -7,6 +7,7 @@ import { Allocator } from "../ipam-plugin/allocator/allocator.ts";
 import { type ApiGroup, LEGACY_GROUP, servedGroup, V3_GROUP } from "../lib/datastore/calico/codec.ts";
 import { kubernetesDatastore } from "../lib/datastore/kubernetes/kubernetes-datastore.ts";
 import { messageOf } from "../lib/errors/errors.ts";
+import { IDENTITY_PLURAL } from "../lib/identity/identity-object.ts";
 import type { ApiConnection } from "../lib/kubernetes/client/connection.ts";
 import { TokenBucket } from "../lib/kubernetes/client/limits.ts";
 import { Informers } from "../lib/kubernetes/watch/informers.ts";
@@ -15,13 +16,14 @@ import { type TaskRun, type TaskStatus, Tasks } from "../lib/resident/tasks.ts";
 import { type BackOff, type Clock, pauseAfter } from "../lib/system/waiting.ts";
 import { Addresses } from "./duties/addresses.ts";
 import { type Duty, type DutyContext, KubeControllers, LiveCluster, newObserved, type Observed } from "./duties/duty.ts";
+import { Identities, type IdentityCounts } from "./duties/identities.ts";
 import { ClusterInformationMark, FirstPools } from "./duties/new-cluster.ts";
 import { ANNOTATIONS, ENDPOINT_OBJECTS, LEFTOVERS, removalOf } from "./duties/orphans.ts";
 import { Pools } from "./duties/pools.ts";
 import type { ControllerOptions } from "./options.ts";
-import { ClusterView, ENDPOINT_PATH } from "./view/cluster-view.ts";
+import { ClusterView, OWN_GROUP_PATH, type OwnKinds } from "./view/cluster-view.ts";
 
-export interface TermOptions extends Pick<DutyContext, "client" | "clock" | "allocatorClock" | "log" | "onReleased"> {
+export interface TermOptions extends Pick<DutyContext, "client" | "clock" | "allocatorClock" | "log" | "onReleased" | "onIdentity"> {
   readonly options: ControllerOptions;
   /** For watches. */
   readonly connection: ApiConnection;
@@ -36,9 +38,12 @@ export interface TermOptions extends Pick<DutyContext, "client" | "clock" | "all
 export class Duties {
   readonly addresses: Addresses;
   readonly firstPools: FirstPools;
+  readonly identities: Identities | undefined;
   readonly all: readonly Duty[];
 
-  constructor(context: DutyContext, settings: ControllerOptions, hasEndpointObjects: boolean) {
+  constructor(context: DutyContext, settings: ControllerOptions, kinds: OwnKinds) {
+    const { identities } = context.view;
+    this.identities = identities && new Identities(context, identities);
     this.addresses = new Addresses(context);
     this.firstPools = new FirstPools(context, settings);
     this.all = [
@@ -49,7 +54,8 @@ export class Duties {
       removalOf(context, LEFTOVERS),
       removalOf(context, ANNOTATIONS),
       new Pools(context, settings["pool-finalizer"]),
-      ...(hasEndpointObjects ? [removalOf(context, ENDPOINT_OBJECTS)] : []),
+      ...(kinds.endpointObjects ? [removalOf(context, ENDPOINT_OBJECTS)] : []),
+      ...(this.identities === undefined ? [] : [this.identities]),
     ];
   }
 }
@@ -64,14 +70,14 @@ export class Term {
   readonly #duties: Duties;
   readonly #options: TermOptions;
 
-  private constructor(options: TermOptions, group: ApiGroup, live: LiveCluster, hasEndpointObjects: boolean) {
-    const { clock, watchClock, client, connection, allocatorClock, log, onReleased, onRun, options: settings } = options;
+  private constructor(options: TermOptions, group: ApiGroup, live: LiveCluster, kinds: OwnKinds) {
+    const { clock, watchClock, client, connection, allocatorClock, log, onReleased, onIdentity, onRun, options: settings } = options;
     this.#options = options;
     this.#queue = new WorkQueue(clock);
     this.#informers = new Informers(connection, { clock: watchClock, onProblem: (message) => log.error(message) });
     this.#tasks = new Tasks({ clock, onRun });
     this.#observed = newObserved(clock);
-    this.view = new ClusterView(this.#informers, group, hasEndpointObjects);
+    this.view = new ClusterView(this.#informers, group, kinds);
     let unreadable = 0;
     const onDamaged = ({ message }: Error) => {
       unreadable++;
@@ -95,8 +101,9 @@ export class Term {
       leakGraceMs: settings["leak-grace"] * SECOND_MS,
       log,
       onReleased,
+      onIdentity,
     };
-    this.#duties = new Duties(context, settings, hasEndpointObjects);
+    this.#duties = new Duties(context, settings, kinds);
   }
 
   /** Finds out what the cluster has, and begins the watches. @throws ApiError; Error where Calico's definitions are not there yet */
@@ -105,7 +112,12 @@ export class Term {
     // A term keeps to one group: to guess it, as a plugin may for its one call, would watch what is not there.
     if (group === undefined) throw new Error(`the API server serves neither ${LEGACY_GROUP} nor ${V3_GROUP}`);
     const live = new LiveCluster(options.client);
-    return new Term(options, group, live, options.options["endpoint-objects"] && (await live.hasApi(ENDPOINT_PATH)));
+    const { "endpoint-objects": endpointObjects, identities } = options.options;
+    const served = endpointObjects || identities ? await live.kindsOf(OWN_GROUP_PATH) : [];
+    return new Term(options, group, live, {
+      endpointObjects: endpointObjects && served.includes("tortieendpoints"),
+      identities: identities && served.includes(IDENTITY_PLURAL),
+    });
   }
 
   /** Works until the signal ends it. */
@@ -155,6 +167,16 @@ export class Term {
   /** Says why pools that the options ask for were not made at the last look. */
   get poolRefusals(): readonly string[] {
     return this.#duties.firstPools.refusals;
+  }
+
+  /** Says what is wrong with identities, since the last look. */
+  get identityFindings(): readonly string[] {
+    return this.#duties.identities?.findings ?? [];
+  }
+
+  /** `undefined` where there are no identities. */
+  get identityCounts(): IdentityCounts | undefined {
+    return this.#duties.identities?.counts;
   }
 
   get candidates(): number {

@@ -43,6 +43,7 @@ export interface DutyContext {
   readonly leakGraceMs: number;
   readonly log: Pick<AgentLog, "info" | "error">;
   readonly onReleased: (reason: "node" | "leak", addresses: number) => void;
+  readonly onIdentity: (change: "created" | "renumbered" | "revived" | "retired" | "deleted") => void;
 }
 
 export interface Duty {
@@ -93,6 +94,12 @@ export class LiveCluster {
   /** Asks whether the server serves a group. @throws ApiError of anything but an answer */
   async hasApi(path: string): Promise<boolean> {
     return (await this.#read(path)) !== undefined;
+  }
+
+  /** Lists the plurals of a group's kinds; none where it does not serve the group. @throws ApiError of anything but an answer */
+  async kindsOf(path: string): Promise<readonly string[]> {
+    const answer = await this.#read(path);
+    return answer === undefined ? [] : objects(parseObject(answer), "resources").map((resource) => text(resource, "name"));
   }
 
   /**

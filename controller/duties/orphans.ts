@@ -10,7 +10,7 @@ import type { Problem, ProblemKind } from "../../doctor/problem.ts";
 import { placedBlocks, placedPools } from "../../doctor/snapshot.ts";
 import { Operation } from "../../ipam-plugin/allocator/operation.ts";
 import { podEndpointKey } from "../../lib/workload/endpoint.ts";
-import { ENDPOINT_PATH, type EndpointObject, type PodView } from "../view/cluster-view.ts";
+import { type EndpointObject, OWN_GROUP_PATH, type PodView } from "../view/cluster-view.ts";
 import { answerUnless, type Duty, type DutyContext, mayRelease, type Observed } from "./duty.ts";
 
 interface Orphans<T> {
@@ -92,7 +92,7 @@ export const ENDPOINT_OBJECTS: Orphans<EndpointObject> = {
   async remove({ live, client, log }, object) {
     const { namespace, name, uid, resourceVersion, node } = object;
     if (await live.hasNode(node)) return;
-    const path = `${ENDPOINT_PATH}/namespaces/${namespace}/tortieendpoints/${name}`;
+    const path = `${OWN_GROUP_PATH}/namespaces/${namespace}/tortieendpoints/${name}`;
     const body = JSON.stringify({ apiVersion: "v1", kind: "DeleteOptions", preconditions: { uid, resourceVersion } });
     // The object is gone already, or an agent has written it since: then it is that agent's.
     const deleted = await answerUnless([404, 409], client, { method: "DELETE", path, body });

@@ -17,6 +17,7 @@ import type { Selection } from "../../lib/kubernetes/watch/kubernetes-feed.ts";
 import type { CacheState, ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
 import { Claimed } from "../../lib/system/claimed.ts";
 import { isFinished, namedAddresses, POD_IP, POD_IPS } from "../../lib/workload/annotations/pod-addresses.ts";
+import { IdentityView } from "./identity-view.ts";
 
 /** How often a watch is requested again: the longest time for which a dead connection stays unnoticed. */
 const HEARTBEAT_SECONDS = 30;
@@ -30,6 +31,12 @@ export interface EndpointObject {
   readonly node: string;
 }
 
+/** Which of Tortie's own kinds are watched. */
+export interface OwnKinds {
+  readonly endpointObjects: boolean;
+  readonly identities: boolean;
+}
+
 export class ClusterView {
   readonly #nodes: ResourceCache<Watched<NodeView>>;
   readonly #pods: ResourceCache<Watched<PodView>>;
@@ -38,10 +45,12 @@ export class ClusterView {
   readonly #handles: ResourceCache<Watched<Handle>>;
   readonly #pools: ResourceCache<PoolView>;
   readonly #endpointObjects: ResourceCache<EndpointObject> | undefined;
+  /** `undefined` where the cluster has no such kind, or the options want none. */
+  readonly identities: IdentityView | undefined;
   readonly #all: readonly Pick<ResourceCache<unknown>, "state" | "untilSynced">[];
 
   /** Begins the watches. */
-  constructor(informers: Pick<Informers, "watch">, group: ApiGroup, hasEndpointObjects: boolean) {
+  constructor(informers: Pick<Informers, "watch">, group: ApiGroup, kinds: OwnKinds) {
     this.#nodes = informers.watch({
       ...coreSelection("nodes", decodeNodeView),
       heartbeatSeconds: HEARTBEAT_SECONDS,
@@ -51,23 +60,30 @@ export class ClusterView {
     this.#affinities = informers.watch(resourceSelection(affinityCodec, group));
     this.#handles = informers.watch(resourceSelection(handleCodec, group));
     this.#pools = informers.watch(poolSelection(group));
-    this.#endpointObjects = hasEndpointObjects ? informers.watch(ENDPOINT_OBJECTS) : undefined;
+    this.#endpointObjects = kinds.endpointObjects ? informers.watch(ENDPOINT_OBJECTS) : undefined;
     const ours = this.#endpointObjects === undefined ? [] : [this.#endpointObjects];
     this.#all = [this.#nodes, this.#pods, this.#blocks, this.#affinities, this.#handles, this.#pools, ...ours];
+    this.identities = kinds.identities ? new IdentityView(informers) : undefined;
   }
 
+  /** Of all watches, for people. */
   states(): readonly CacheState[] {
+    return [...this.#needed(), ...(this.identities?.states() ?? [])];
+  }
+
+  /** Of the lists that every judgement needs. */
+  #needed(): readonly CacheState[] {
     return this.#all.map(({ state }) => state);
   }
 
-  /** Waits for the first complete list of each. @throws the signal's reason */
+  /** Waits for the first complete list of each, but those of identities. @throws the signal's reason */
   async untilSynced(signal: AbortSignal): Promise<void> {
     await Promise.all(this.#all.map((cache) => cache.untilSynced(signal)));
   }
 
   /** Says why the lists cannot be relied on now; `undefined` when each is complete and followed without a gap. */
   get gap(): string | undefined {
-    const missing = this.states().find(({ isSynced, followedSince }) => !isSynced || followedSince === undefined);
+    const missing = this.#needed().find(({ isSynced, followedSince }) => !isSynced || followedSince === undefined);
     if (missing !== undefined) return `${missing.name} are not complete${missing.problem === undefined ? "" : `: ${missing.problem}`}`;
     // A cluster without a node runs no controller: such a list is a server's mistake.
     return this.#nodes.list().length === 0 ? "the list of nodes is empty, which is not believed" : undefined;
@@ -78,7 +94,7 @@ export class ClusterView {
    * right now does not count, since nothing is judged meanwhile.
    */
   get followedSince(): number {
-    return Math.max(...this.states().map(({ followedSince = 0 }) => followedSince));
+    return Math.max(...this.#needed().map(({ followedSince = 0 }) => followedSince));
   }
 
   /** @throws Error with the gap */
@@ -133,11 +149,11 @@ function present<T>(cache: ResourceCache<Watched<T>>): readonly Versioned<T>[] {
   return cache.list().flatMap(({ stored, isMarked }) => (isMarked ? [] : [stored]));
 }
 
-export const ENDPOINT_PATH = "/apis/tortie.dev/v1alpha1";
+export const OWN_GROUP_PATH = "/apis/tortie.dev/v1alpha1";
 
 const ENDPOINT_OBJECTS = {
   name: "tortieendpoints",
-  path: `${ENDPOINT_PATH}/tortieendpoints`,
+  path: `${OWN_GROUP_PATH}/tortieendpoints`,
   decode(object: Parameters<typeof section>[0]): EndpointObject {
     const metadata = section(object, "metadata");
     return {
@@ -222,6 +238,9 @@ export interface PodView {
   readonly isAnnotated: boolean;
   /** By label and account, and it has not ended. Whether it may say so in its namespace is another question (duties/duty.ts). */
   readonly isKubeControllers: boolean;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly serviceAccountName: string;
+  readonly isHostNetwork: boolean;
 }
 
 export function decodePodView(object: Fields): PodView {
@@ -229,7 +248,7 @@ export function decodePodView(object: Fields): PodView {
 }
 
 function podView(pod: Pod): PodView {
-  const { annotations, labels, serviceAccountName } = pod;
+  const { annotations, labels, serviceAccountName, isHostNetwork } = pod;
   const recorded = [annotations[POD_IPS] ?? "", annotations[POD_IP] ?? ""];
   const named = namedAddresses([...recorded, annotations[NETWORK_STATUS] ?? ""]);
   const status = namedAddresses([pod.podIP, ...pod.podIPs]);
@@ -245,5 +264,8 @@ function podView(pod: Pod): PodView {
     containerId: annotations[CONTAINER_ID] ?? "",
     isAnnotated: recorded.some((text) => text !== ""),
     isKubeControllers: labels[APP_LABEL] === KUBE_CONTROLLERS && serviceAccountName === KUBE_CONTROLLERS && !isFinished(pod),
+    labels,
+    serviceAccountName,
+    isHostNetwork,
   };
 }

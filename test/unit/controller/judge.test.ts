@@ -21,6 +21,9 @@ const POD: PodView = {
   containerId: "c",
   isAnnotated: true,
   isKubeControllers: false,
+  labels: {},
+  serviceAccountName: "",
+  isHostNetwork: false,
 };
 const OWNER = { node: "there", namespace: "ns", pod: "web" };
 /** Without a status, and with an annotation that names the address. */

@@ -102,6 +102,7 @@ describe("S3: the presence of Calico's kube-controllers", () => {
       leads: () => true,
       kubeControllers: () => found.found,
       checks: () => [],
+      identities: () => undefined,
     });
     const gauge = /^tortie_controller_calico_kube_controllers (.*)$/m.exec(await metrics.text())?.[1];
     const setting = resolveOptions(CONTROLLER, world.options ?? {}, {}, undefined)["calico-kube-controllers"];

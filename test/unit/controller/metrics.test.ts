@@ -19,6 +19,7 @@ function metricsOf(world: ControllerWorld | undefined, facts: { leads?: boolean 
     leads: () => facts.leads ?? true,
     kubeControllers: () => undefined,
     checks: () => [],
+    identities: () => undefined,
   });
 }
 

@@ -26,9 +26,10 @@ function viewOf(hasEndpointObjects: boolean) {
       list: () => cache.list(),
       onChange: () => () => {},
       untilSynced: () => gate.promise,
+      caughtUp: () => gate.promise,
     };
   };
-  return { api, gates, view: new ClusterView({ watch }, LEGACY_GROUP, hasEndpointObjects) };
+  return { api, gates, view: new ClusterView({ watch }, LEGACY_GROUP, { endpointObjects: hasEndpointObjects, identities: false }) };
 }
 
 describe("The lists of the controller", () => {
