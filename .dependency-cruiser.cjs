@@ -17,6 +17,7 @@ const LIB = [
   "cni",
   "config",
   "kubernetes",
+  "identity",
   "resident",
   "workload",
   "datastore",
@@ -37,6 +38,7 @@ const TOP = [
 const AGENT = [
   ["observe"],
   ["start"],
+  ["identities"],
   ["endpoints", "addresses", "objects", "sweep"],
   ["ranges"],
   ["routes", "policy"],

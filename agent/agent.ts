@@ -4,13 +4,18 @@
  */
 
 import { hasFelixChains } from "../dataplane/linux/host-facts.ts";
+import { messageOf } from "../lib/errors/errors.ts";
 import type { Health } from "../lib/resident/health.ts";
 import { untilAborted } from "../lib/system/waiting.ts";
+import { NO_POLICY } from "../main-plugin/policy.ts";
 import { startApi } from "./api/start.ts";
 import { holdAttachment } from "./attachments/agent-away.ts";
 import { openNetworks, startAttachments } from "./attachments/start.ts";
+import type { EndpointManager } from "./endpoints/manager.ts";
 import { type RestoredEndpoints, startEndpoints } from "./endpoints/start.ts";
+import { AgentIdentities } from "./identities/start.ts";
 import { warnOfPolicies } from "./observe/health.ts";
+import type { AgentPolicy } from "./policy/start.ts";
 import { startRanges } from "./ranges/start.ts";
 import type { AgentRoutes } from "./routes/start.ts";
 import { type AgentCluster, type AgentContext, type AgentInput, openContext } from "./start/context.ts";
@@ -20,6 +25,8 @@ import { startSweeps } from "./sweep/start.ts";
 
 /** SIGTERM ends the process within 5 s; this much of it is for the answers of running calls. */
 const GRACE_MS = 3_000;
+
+const WHY_OFF = "policy is not enforced: the agent was started with --policy off";
 
 /** Runs until a signal ends it. @returns the exit status @throws TortieError `agent-running` and others before the socket is there */
 export async function runAgent(input: AgentInput): Promise<number> {
@@ -36,13 +43,17 @@ export async function runAgent(input: AgentInput): Promise<number> {
   });
   const { manager, isRestored } = endpoints;
   await ranges.join(manager);
-  const { service, away } = await startAttachments(context, networks, manager, ranges);
+  const identities = new AgentIdentities(context.cluster, options["endpoint-objects"]);
+  await using policy = await policyOf(context, manager, identities);
+  const { service, away } = await startAttachments(context, networks, manager, ranges, policy);
+  policy.restored();
+  if (options.policy !== "off") health.metrics.watchPolicy(() => policy.view());
   health.watchEndpoints({
     endpointStates: () => manager.endpoints().map(({ shownState }) => shownState),
     queueLength: () => away.deletes.size,
   });
 
-  const api = await startApi(context, { manager, service, ranges });
+  const api = await startApi(context, { manager, service, ranges, policy, identities });
   phase.set("local");
   await health.listen();
   log.info("the API is served", { socket: run.socket });
@@ -59,7 +70,7 @@ export async function runAgent(input: AgentInput): Promise<number> {
     routes = await startNodeRoutes(context, { nodes: networks.nodes, nodeCidr: ranges.nodeCidr });
   }
   const ending = new AbortController();
-  await startOnRequest(context, endpoints, ending.signal);
+  await startOnRequest(context, { endpoints, policy, identities }, ending.signal);
   untilReady({ ...context, rangesKnown: ranges.rangesKnown, health: health.health }, ending.signal).then(
     () => phase.set("ready"),
     (error: unknown) => log.debug("the agent ended before it was ready", { error }),
@@ -74,16 +85,47 @@ export async function runAgent(input: AgentInput): Promise<number> {
   return 0;
 }
 
+/** Begins with policy, or takes away what an earlier agent left of it. */
+async function policyOf(context: AgentContext, manager: EndpointManager, identities: AgentIdentities): Promise<AgentPolicy> {
+  if (context.options.policy !== "off") {
+    const { startPolicy } = await import("./policy/start.ts");
+    return startPolicy(context, { manager, identities });
+  }
+  const { openNode } = await import("./policy/kernel.ts");
+  const { host, run, log } = context;
+  await openNode(host, run).catch((error: unknown) => log.error(`policy is off, but stays in the kernel: ${messageOf(error)}`));
+  return {
+    calls: NO_POLICY,
+    view: () => undefined,
+    whyOff: () => WHY_OFF,
+    restored: () => undefined,
+    underWay: undefined,
+    [Symbol.asyncDispose]: async () => undefined,
+  };
+}
+
+interface ShownParts {
+  readonly endpoints: RestoredEndpoints;
+  readonly policy: AgentPolicy;
+  readonly identities: AgentIdentities;
+}
+
 /** Starts what an option asks for; a node without it loads nothing of it. */
-async function startOnRequest(context: AgentContext, endpoints: RestoredEndpoints, ending: AbortSignal): Promise<void> {
+async function startOnRequest(context: AgentContext, { endpoints, policy, identities }: ShownParts, ending: AbortSignal): Promise<void> {
   const { options, env, host, cluster, controllers, health, log } = context;
   if (cluster?.isDatastore && options["policy-warning"]) {
     const { connection } = cluster;
-    warnOfPolicies({ connection, hasFelix: () => hasFelixChains(host), controllers, health: health.health, log });
+    warnOfPolicies({
+      connection,
+      enforcer: () => (policy.view() !== undefined ? "Tortie enforces" : hasFelixChains(host) ? "Felix enforces" : undefined),
+      controllers,
+      health: health.health,
+      log,
+    });
   }
   if (options["endpoint-objects"]) {
     const { startEndpointObjects } = await import("./objects/start.ts");
-    startEndpointObjects(context, endpoints);
+    startEndpointObjects(context, endpoints, identities);
   }
   if (options["manage-cni"]) {
     const { manageCni } = await import("./start/manage-cni.ts");

@@ -1,17 +1,20 @@
 /** Serves one call of the main plugin in this process, where there was never an agent or beside one (A§11.6). */
 
+import { runDirectoryOf } from "../handover/run-directory.ts";
 import type { Environment } from "../lib/cni/protocol.ts";
+import { isThere } from "../lib/system/files.ts";
 import { type NetworkCall, resolveNetworkCall } from "../main-plugin/call.ts";
 import { executesIpam } from "../main-plugin/ipam-source.ts";
 import { createNode, type Node } from "../main-plugin/node.ts";
-import { serve } from "../main-plugin/serve.ts";
+import { type CallPolicy, NO_POLICY, notReady } from "../main-plugin/policy.ts";
+import { isChained, serve } from "../main-plugin/serve.ts";
 import type { Way } from "../main-plugin/to-agent/fork.ts";
 import { takeLeastPrivilege } from "./least-privilege.ts";
 import type { Plugin } from "./serve-call.ts";
 
 type WayHere = Exclude<Way, { kind: "answered" }>;
 
-export function serveNetwork(
+export async function serveNetwork(
   env: Environment,
   way: WayHere,
   ...[request, config, log, signal]: Parameters<Plugin["serve"]>
@@ -19,12 +22,26 @@ export function serveNetwork(
   takeLeastPrivilege(config, executesIpam(request, config), log);
   // Not closed: the process ends with its one call, and the last process that closes a local datastore copies it back into its file,
   // with three waits for the disk (docs/project/decisions.md).
-  return serveBy(way, resolveNetworkCall(request, config, env, log, signal), createNode(config, env, log));
+  const call = resolveNetworkCall(request, config, env, log, signal);
+  return serveBy(way, { ...call, policy: await policyOf(call) }, createNode(config, env, log));
+}
+
+/** Loads what asks the kernel only where policy is on. */
+async function policyOf({ config: { agent }, env }: NetworkCall): Promise<CallPolicy> {
+  const { policyFile } = runDirectoryOf(agent.socket ?? (env.TORTIE_SOCK || undefined));
+  if (!isThere(policyFile)) return NO_POLICY;
+  const { policyHere } = await import("../main-plugin/to-agent/policy-here.ts");
+  return policyHere({ policyFile }, agent.waitSeconds * 1000) ?? NO_POLICY;
 }
 
 async function serveBy(way: WayHere, call: NetworkCall, node: Node): Promise<string | undefined> {
   // The agent keeps no endpoints that another program builds.
-  if (way.kind === "no-agent" || call.config.dataplaneOptions?.type === "grpc") return serve(call, node);
+  if (call.config.dataplaneOptions?.type === "grpc") return serve(call, node);
+  if (way.kind === "no-agent") {
+    // No agent hears of the attachment, so none would open it.
+    if (call.policy !== NO_POLICY && call.request.command === "ADD" && !isChained(call)) throw notReady("which never hears of this call");
+    return serve(call, node);
+  }
   const { serveWithRecord, unplugAndQueueDelete } = await import("../main-plugin/to-agent/agent-away.ts");
   return way.kind === "agent-away-del" ? unplugAndQueueDelete(call, node, way) : serveWithRecord(call, node, way);
 }

@@ -25,6 +25,8 @@ export interface RunDirectory {
   readonly direct: string;
   /** Locks of attachments (attachment-locks.ts). */
   readonly attachments: string;
+  /** There as long as the agent enforces policy (policy-file.ts). */
+  readonly policyFile: string;
 }
 
 /** @param socket the agent's; the other files are beside it */
@@ -47,6 +49,7 @@ function at(path: string, socketName: string): RunDirectory {
     deleteQueue: `${path}/deletequeue`,
     direct: `${path}/direct`,
     attachments: `${path}/attachments`,
+    policyFile: `${path}/policy.json`,
   };
 }
 

@@ -10,12 +10,14 @@ import type { CniInterface, CniResult } from "../lib/cni/protocol.ts";
 import { grpcServerOf } from "../lib/config/add-checks.ts";
 import { endpointPorts } from "../lib/datastore/kubernetes/pod-endpoint.ts";
 import { withProfile } from "../lib/workload/endpoint.ts";
+import { podLabelsOf } from "../lib/workload/requested.ts";
 import { type Lease, takeAddresses } from "./addresses.ts";
 import { type AddCall, openSandbox } from "./call.ts";
 import { policyReady, readyForPods } from "./gates.ts";
 import type { Node } from "./node.ts";
 import { type AttachmentPlan, desiredStateOf, planAttachment } from "./plan.ts";
 import { endpointResult, routersFor } from "./plan-endpoint-form.ts";
+import type { NewEndpoint } from "./policy.ts";
 import { endpointOf, ensureProfile, readWorkload, type Workload, writeRecord } from "./workload.ts";
 
 export async function add(call: AddCall, node: Node): Promise<CniResult> {
@@ -32,8 +34,11 @@ export async function add(call: AddCall, node: Node): Promise<CniResult> {
   log.step("ipam");
   signal.throwIfAborted();
   const desired = desiredStateOf(plan, lease.addresses, lease.hostRoutes);
-  if (lease.isKept && !lacksPodEnd(await node.dataplane.inspect(sandbox, desired), desired))
+  undo.use(await call.policy.admit(newEndpoint(call, workload, lease), signal));
+  if (lease.isKept && !lacksPodEnd(await node.dataplane.inspect(sandbox, desired), desired)) {
+    await call.policy.ready(call.hostInterface, signal);
     return keepAttachment(call, workload, lease, desired, node);
+  }
 
   await journal.link(lease, desired);
   // Does the node first: its guard must be there before the container can send.
@@ -45,6 +50,9 @@ export async function add(call: AddCall, node: Node): Promise<CniResult> {
   log.step("dataplane");
   signal.throwIfAborted();
   const endpoint = endpointOf(made, workload, lease, link.podMac);
+  // Comes before others read the record: what is taken back until then leaves nothing.
+  await call.policy.ready(made.hostInterface, signal);
+  log.step("policy");
   await journal.endpoint(link);
   await ensureProfile(call, node);
   await writeRecord(endpoint, workload, node);
@@ -64,6 +72,17 @@ async function keepAttachment(call: AddCall, workload: Workload, lease: Lease, d
   const result = resultOf(call, lease, record?.mac, desired);
   await call.journal.commit(result);
   return result;
+}
+
+/** Describes the attachment to whoever enforces policy. */
+function newEndpoint({ hostInterface, identity, args }: AddCall, workload: Workload, lease: Lease): NewEndpoint {
+  const { namespace, pod } = identity;
+  const { podUid, runtimePodUid } = workload;
+  return {
+    hostInterface,
+    addresses: lease.addresses.map(({ address }) => address),
+    pod: pod === "" ? undefined : { namespace, name: pod, uid: podUid, runtimeUid: runtimePodUid, labels: podLabelsOf(args) },
+  };
 }
 
 /** Makes what another program must know that is the dataplane of this call (C§4.6); `undefined` where this one does the work. */

@@ -30,6 +30,7 @@ import { type CniArgs, parseCniArgs, type Requested, requestedOf, withIgnoreUnkn
 import type { HeldAddresses } from "./addresses.ts";
 import { type IpamSection, readIpamSection } from "./delegates.ts";
 import { findIpam, type IpamPlugin } from "./ipam-source.ts";
+import { type CallPolicy, NO_POLICY } from "./policy.ts";
 
 /** A call that is about one network of one node: STATUS and GC. */
 export interface NetworkCall {
@@ -47,6 +48,8 @@ export interface NetworkCall {
   readonly nodeName: string;
   /** Told of each part of an ADD; where nobody records them, it does nothing. */
   readonly journal: AddJournal;
+  /** Asked by ADD and CHECK, wherever policy is enforced; where it is not, it does nothing. */
+  readonly policy: CallPolicy;
   /**
    * Proven by whoever serves the call, and closed by him; "gone": no sandbox is provably that of the attachment. Absent: the one that the
    * request names now.
@@ -106,6 +109,7 @@ export function resolveNetworkCall(
     forwardsOnNode: traits.poolsFrom === "netconf" || config.linkForm === "endpoint",
     nodeName: nodeName(config),
     journal: NO_JOURNAL,
+    policy: NO_POLICY,
     collection: LONE_COLLECTION,
   };
 }

@@ -40,6 +40,7 @@ export async function check(call: AddCall, node: Node): Promise<void> {
   if (workload !== undefined) {
     differences.push(...recordDifferences(workload.recorded, request.containerId, addresses.map(formatPrefix)));
   }
+  differences.push(...call.policy.differences(call.hostInterface));
   log.step("inspect");
   if (differences.length > 0) {
     throw new TortieError(

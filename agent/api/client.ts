@@ -1,5 +1,7 @@
 /** Calls the agent's API with the types of its operations: for tortiectl and for tests. */
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
+import { parseJson } from "../../lib/json/parse.ts";
+import type { JsonValue } from "../../lib/json/value.ts";
 import { systemErrorText } from "../../lib/system/errno.ts";
 import type { ErrorObject } from "./node.ts";
 import type { AnswerOf, Operation, Part } from "./operation.ts";
@@ -50,16 +52,40 @@ export class AgentClient {
     return { status, body } as unknown as AnswerOf<Of<N>>;
   }
 
+  /**
+   * Gives an answer of JSON lines as it comes, until the agent or the signal ends it.
+   * @throws as `call`
+   */
+  async *lines<N extends OperationName>(name: N, options: CallOptions<N> & { readonly signal: AbortSignal }): AsyncGenerator<JsonValue> {
+    const response = await this.#ask(OPERATIONS[name], options);
+    if (response.status >= 400) throw new AgentApiError(response.status, errorObject(await response.text()));
+    const decoder = new TextDecoder();
+    let rest = "";
+    try {
+      for await (const chunk of response.body ?? []) {
+        const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
+        rest = lines.pop() ?? "";
+        for (const line of lines) if (line !== "") yield parseJson(line);
+      }
+    } catch (error) {
+      if (!options.signal.aborted) throw error;
+    }
+  }
+
   async #send(operation: Operation, options: CallOptions<OperationName>): Promise<{ readonly status: number; readonly text: string }> {
+    const response = await this.#ask(operation, options);
+    return { status: response.status, text: await response.text() };
+  }
+
+  #ask(operation: Operation, options: CallOptions<OperationName>): Promise<Response> {
     const { params, query, body, headers = {}, signal } = options;
     const path = operation.path.replaceAll(/\{([^}]+)\}/g, (_, key: string) => encodeURIComponent(member(params, key)));
     const search = queryText(query);
-    const response = await this.#fetch(operation.method, `${BASE_PATH}${path}${search === "" ? "" : `?${search}`}`, {
+    return this.#fetch(operation.method, `${BASE_PATH}${path}${search === "" ? "" : `?${search}`}`, {
       headers: body === undefined ? headers : { "content-type": "application/json", ...headers },
       body: body === undefined ? undefined : JSON.stringify(body),
       signal: signal ?? AbortSignal.timeout(LIMIT_MS),
     });
-    return { status: response.status, text: await response.text() };
   }
 
   async #fetch(method: string, path: string, init: RequestInit): Promise<Response> {

@@ -1,4 +1,5 @@
 /** Describes endpoints as the API shows and takes them (A§2.3, A§2.4, A§2.7). */
+import { EndpointIdentity } from "./identity.ts";
 import { model, type Operations, ref, type Static, Type, words } from "./operation.ts";
 
 const NUL_FREE = "^[^\\u0000]*$";
@@ -114,6 +115,7 @@ export const EndpointModel = model("Endpoint", "What the agent manages for one a
       netns: Type.String(),
     }),
     labels: Labels,
+    identity: Type.Optional(ref(EndpointIdentity)),
     health: ref(EndpointHealthModel),
     log: Type.Array(ref(EndpointStatusChange), { description: "The newest entry only" }),
     "created-at": Type.String(),

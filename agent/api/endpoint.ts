@@ -7,7 +7,9 @@ import { failureOf } from "../../lib/system/waiting.ts";
 import type { Endpoint, ShownState } from "../endpoints/endpoint.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
 import type { StatusEntry } from "../endpoints/status.ts";
+import type { NumberedLabels } from "../identities/lookup.ts";
 import type { ENDPOINT_OPERATIONS, EndpointHealth, EndpointModel } from "./endpoint-schema.ts";
+import { endpointIdentity } from "./identity.ts";
 import type { HandlerAnswer, HandlersOf } from "./operation.ts";
 import type { Registration } from "./registration.ts";
 
@@ -25,13 +27,15 @@ export interface EndpointParts {
   readonly removal: (record: EndpointRecord) => Promise<void>;
   /** Whether the kernel says that the link is up and has its addresses. */
   readonly isConnected: (record: EndpointRecord) => Promise<boolean>;
+  /** @returns `undefined` where it is not known, or the agent shows no identities */
+  readonly identityOf: (record: EndpointRecord) => Promise<NumberedLabels | undefined>;
   readonly log: { error(message: string): void };
 }
 
 export function endpointHandlers(parts: EndpointParts): HandlersOf<typeof ENDPOINT_OPERATIONS> {
   const { manager, registration } = parts;
   const connected = async ({ shownState, record }: Endpoint) => shownState === "restoring" && (await parts.isConnected(record));
-  const model = async (endpoint: Endpoint) => endpointModel(endpoint, await connected(endpoint));
+  const model = async (endpoint: Endpoint) => endpointModel(endpoint, await connected(endpoint), await parts.identityOf(endpoint.record));
   const removed = (errors: number): HandlerAnswer => (errors === 0 ? { status: 200 } : { status: 206, body: errors });
   return {
     async listEndpoints({ query: { label = [], state } }) {
@@ -103,7 +107,7 @@ function refuseOptions(options: Readonly<Record<string, string>> = {}): void {
 }
 
 /** Shows an endpoint as the API does (A§2.4). @param isConnected what the kernel says of one that is being restored */
-function endpointModel(endpoint: Endpoint, isConnected: boolean): EndpointModel {
+function endpointModel(endpoint: Endpoint, isConnected: boolean, identity: NumberedLabels | undefined): EndpointModel {
   const { id, record } = endpoint;
   const { attachment, pod = "", netns, createdAt, committedAt } = record;
   const [namespace = "", name = ""] = pod.split("/");
@@ -123,6 +127,7 @@ function endpointModel(endpoint: Endpoint, isConnected: boolean): EndpointModel 
       attachment: { network: attachment.network, "container-id": attachment.containerId, ifname: attachment.ifname },
       networking: { ...networkingOf(record), "link-form": record.linkForm, netns: netns.path },
       labels: labelsOf(record),
+      ...(identity !== undefined && { identity: endpointIdentity(identity) }),
       health: healthOf(endpoint.shownState, isConnected),
       log: newest === undefined ? [] : [statusChange(newest)],
       "created-at": createdAt,

@@ -34,8 +34,8 @@ export interface Operation {
   readonly headers?: TSchema;
   /** Body of each answer; `null` where there is none. Every operation may also answer with an error. */
   readonly answers: Readonly<Record<number, TSchema | null>>;
-  /** Of the answers; JSON when absent. */
-  readonly contentType?: "text/plain";
+  /** Of the answers; JSON when absent. An answer of JSON lines has no end: it comes as long as somebody reads. */
+  readonly contentType?: "text/plain" | "application/x-ndjson";
   /** Root alone may call it although it is a GET: it does the work of a plugin's call. */
   readonly isRootOnly?: boolean;
 }
@@ -67,7 +67,7 @@ interface HandlerRequest<O> {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
 }
 
-/** `body` as text is sent as it is, anything else as JSON. */
+/** `body` as text or as a stream is sent as it is, anything else as JSON. */
 export interface HandlerAnswer {
   readonly status: number;
   readonly body?: unknown;

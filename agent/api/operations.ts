@@ -3,9 +3,11 @@
  * come from here.
  */
 import { ENDPOINT_OPERATIONS } from "./endpoint-schema.ts";
+import { IDENTITY_OPERATIONS } from "./identity.ts";
 import { IPAM_OPERATIONS } from "./ipam.ts";
 import { ErrorObject, NODE_OPERATIONS } from "./node.ts";
 import { type HandlersOf, type Operations, ref, Type } from "./operation.ts";
+import { POLICY_OPERATIONS } from "./policy-schema.ts";
 
 /** What operators may ask about calls of plugins, which themselves use a socket of their own (A§11.3). */
 export const CNI_OPERATIONS = {
@@ -28,7 +30,14 @@ export function cniHandlers(assertReady: () => void): HandlersOf<typeof CNI_OPER
   };
 }
 
-export const OPERATIONS = { ...NODE_OPERATIONS, ...CNI_OPERATIONS, ...ENDPOINT_OPERATIONS, ...IPAM_OPERATIONS } as const;
+export const OPERATIONS = {
+  ...NODE_OPERATIONS,
+  ...CNI_OPERATIONS,
+  ...ENDPOINT_OPERATIONS,
+  ...IDENTITY_OPERATIONS,
+  ...IPAM_OPERATIONS,
+  ...POLICY_OPERATIONS,
+} as const;
 
 export type OperationName = keyof typeof OPERATIONS;
 export type Handlers = HandlersOf<typeof OPERATIONS>;

@@ -1,5 +1,6 @@
 /** Serves the operations as routes of fastify: schemas from the tables, answers from the handlers. */
 
+import { Readable } from "node:stream";
 import fastifySwagger from "@fastify/swagger";
 import Ajv, { type ValidateFunction } from "ajv";
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifySchema } from "fastify";
@@ -106,7 +107,7 @@ function schemaOf(name: OperationName, { summary, path, params, query, body, hea
     Object.entries(answers).map(([code, schema]) => [code, schema ?? { type: "null", description: "No body" }]),
   );
   const parts = Object.entries({ params, querystring: query, body, headers }).filter(([, schema]) => schema !== undefined);
-  const tag = /^\/(cni|endpoint|ipam)/.exec(path)?.[1] ?? "node";
+  const tag = /^\/(cni|endpoint|identity|ipam|policy)/.exec(path)?.[1] ?? "node";
   return {
     summary,
     tags: [tag],
@@ -142,7 +143,7 @@ function send(reply: FastifyReply, { status, body, headers = {} }: HandlerAnswer
   reply.code(status).headers(headers);
   if (body === undefined) return reply.send();
   if (!reply.hasHeader("content-type")) reply.type("application/json");
-  return reply.send(typeof body === "string" ? body : JSON.stringify(body));
+  return reply.send(typeof body === "string" || body instanceof Readable ? body : JSON.stringify(body));
 }
 
 function sendError(reply: FastifyReply, error: unknown, { onDefect }: RoutesInput): FastifyReply {

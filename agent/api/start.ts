@@ -1,18 +1,25 @@
 /** Opens and closes the agent's two sockets: the API for operators, and the one for calls of plugins (A§2, A§11.3). */
+
+import { TortieError } from "../../lib/errors/errors.ts";
 import type { AttachmentService } from "../attachments/attachment-service.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
 import { isConnected } from "../endpoints/mend-link.ts";
+import type { AgentIdentities } from "../identities/start.ts";
 import { checkStatus } from "../observe/health.ts";
 import type { Standstill } from "../observe/metrics.ts";
+import type { AgentPolicy } from "../policy/start.ts";
+import type { PolicyView } from "../policy/view.ts";
 import type { NodeRanges } from "../ranges/start.ts";
 import type { AgentContext } from "../start/context.ts";
 import { serveCalls } from "./calls.ts";
 import { endpointHandlers } from "./endpoint.ts";
+import { identityHandlers } from "./identity.ts";
 import { ipamHandlers } from "./ipam.ts";
 import { IpamService } from "./ipam-service.ts";
 import { type CallService, LanedAttachments } from "./lanes.ts";
 import { nodeHandlers } from "./node.ts";
 import { cniHandlers, type Handlers, OPERATIONS } from "./operations.ts";
+import { policyHandlers } from "./policy.ts";
 import { Registration } from "./registration.ts";
 import { buildApp, type RoutesInput } from "./routes.ts";
 import { accessOf, groupNumber, type Listening, listen } from "./socket.ts";
@@ -21,6 +28,8 @@ interface ServedParts {
   readonly manager: EndpointManager;
   readonly service: AttachmentService;
   readonly ranges: NodeRanges;
+  readonly policy: Pick<AgentPolicy, "view" | "whyOff">;
+  readonly identities: AgentIdentities;
 }
 
 /** Ends both sockets, and waits for running calls at most so long. */
@@ -31,11 +40,12 @@ export interface Served {
 export async function startApi(context: AgentContext, { service, ...parts }: ServedParts): Promise<Served> {
   const { options, version, run, health, log } = context;
   const onError = (message: string, error: unknown) => log.error(message, { error });
+  const ending = new AbortController();
   const server = await serveApi({
     version,
     socket: run.socket,
     group: groupNumber(options["socket-group"]),
-    handlers: handlersOf(context, { service, ...parts }),
+    handlers: handlersOf(context, { service, ...parts }, ending.signal),
     onError,
     onAnswer(operation, status, milliseconds) {
       const { path, method } = OPERATIONS[operation];
@@ -55,6 +65,7 @@ export async function startApi(context: AgentContext, { service, ...parts }: Ser
   });
   return {
     async stop(graceMs) {
+      ending.abort();
       await Promise.all([calls.stop(graceMs), server.stop(graceMs)]);
     },
   };
@@ -62,7 +73,8 @@ export async function startApi(context: AgentContext, { service, ...parts }: Ser
 
 function handlersOf(
   { configuration, controllers, dataplane, health, log }: AgentContext,
-  { manager, service, ranges }: ServedParts,
+  { manager, service, ranges, policy, identities }: ServedParts,
+  ending: AbortSignal,
 ): Handlers {
   const ipam = ranges.ipam && new IpamService(ranges.ipam);
   return {
@@ -71,9 +83,12 @@ function handlersOf(
       registration: new Registration(manager, ranges),
       removal: (record) => service.finish(record),
       isConnected: (record) => isConnected(record, dataplane),
+      identityOf: async (record) => ((await identities.ready()) === undefined ? undefined : identities.ofEndpoint(record)),
       log,
     }),
+    ...identityHandlers(() => identities.ready()),
     ...ipamHandlers(ipam),
+    ...policyHandlers({ view: () => viewOf(policy), ending }),
     ...nodeHandlers({
       configuration: () => configuration.show(ipam?.addressing()),
       configure: (given) => configuration.change(given),
@@ -84,6 +99,13 @@ function handlersOf(
     }),
     ...cniHandlers(() => checkStatus(health.health)),
   };
+}
+
+/** @throws TortieError `policy-off` with the reason */
+function viewOf(policy: ServedParts["policy"]): PolicyView {
+  const view = policy.view();
+  if (view === undefined) throw new TortieError("policy-off", policy.whyOff());
+  return view;
 }
 
 /** Times the calls for the longest standstill. */

@@ -14,7 +14,7 @@ import type { EndpointManager } from "../endpoints/manager.ts";
 /** Where nothing is heard of the directory (A-D02). */
 const LOOK_EVERY_MS = 5_000;
 
-export interface AgentAwayParts extends Pick<AdoptionParts, "log">, Pick<DeleteQueueParts, "serve"> {
+export interface AgentAwayParts extends Pick<AdoptionParts, "log" | "onUnderWay">, Pick<DeleteQueueParts, "serve"> {
   readonly run: Pick<RunDirectory, "direct">;
   readonly locks: AttachmentLocks;
   readonly queue: DeleteQueueFiles;
@@ -25,8 +25,8 @@ export class AgentAway {
   readonly adoption: Adoption;
   readonly deletes: DeleteQueue;
 
-  constructor({ run, locks, queue, manager, serve, log }: AgentAwayParts) {
-    this.adoption = new Adoption({ records: new DirectRecords(run.direct), locks, adopter: manager, log });
+  constructor({ run, locks, queue, manager, onUnderWay, serve, log }: AgentAwayParts) {
+    this.adoption = new Adoption({ records: new DirectRecords(run.direct), locks, adopter: manager, onUnderWay, log });
     const addedAt = (attachment: AttachmentId) => momentOf(manager.find(attachment));
     this.deletes = new DeleteQueue({ files: queue, serve, addedAt, log });
   }
@@ -69,6 +69,8 @@ export interface AdoptionParts {
    * removes its own. Durable when it returns.
    */
   readonly adopter: Pick<EndpointManager, "adopt">;
+  /** Called at each look with the records of attachments that plugins work on just now. */
+  readonly onUnderWay?: ((records: readonly EndpointRecord[]) => void) | undefined;
   readonly log: Pick<AgentLog, "info" | "error">;
 }
 
@@ -87,13 +89,17 @@ export class Adoption {
 
   /** Takes over every attachment that no plugin works on just now. */
   async all(): Promise<void> {
-    const { records, locks, log } = this.#parts;
+    const { records, locks, onUnderWay, log } = this.#parts;
     const found = records.list();
+    const underWay: EndpointRecord[] = [];
     for (const { path, reason } of found.unreadable) log.error(`a record of direct mode cannot be read and is kept as ${path}: ${reason}`);
-    for (const { attachment } of found.records) {
+    for (const record of found.records) {
+      const { attachment } = record;
       using lock = locks.tryTake(fileKey(attachment));
-      if (lock !== undefined) await this.#adopt(attachment);
+      if (lock === undefined) underWay.push(record);
+      else await this.#adopt(attachment);
     }
+    onUnderWay?.(underWay);
   }
 
   /**

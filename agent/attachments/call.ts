@@ -17,6 +17,7 @@ import { type NetworkCall, resolveNetworkCall } from "../../main-plugin/call.ts"
 import { findIpam } from "../../main-plugin/ipam-source.ts";
 import type { Node } from "../../main-plugin/node.ts";
 import type { Nodes } from "../../main-plugin/nodes.ts";
+import { type CallPolicy, NO_POLICY } from "../../main-plugin/policy.ts";
 import type { CallTrace, Tracing } from "../observe/tracing.ts";
 import { parseTraceparent, type TraceParent } from "../observe/tracing.ts";
 
@@ -42,6 +43,8 @@ export interface Surroundings {
   readonly nodes: Nodes;
   /** `ipam.type` where a configuration names none (A§11.1: `--ipam host-scope`). */
   readonly ipamType?: string;
+  /** What ADD and CHECK ask of policy. Absent: it is not enforced. */
+  readonly policy?: CallPolicy;
   /** Absent: traces are not configured. */
   readonly tracing?: Pick<Tracing, "begin"> | undefined;
 }
@@ -50,7 +53,7 @@ export interface Surroundings {
  * @param header `traceparent` of the request; the runtime may also say it in `runtimeConfig`
  * @throws TortieError what an executable says of the same environment and standard input
  */
-export function resolveCall(given: CniCall, { nodes, ipamType, tracing }: Surroundings, header?: string): ServedCall {
+export function resolveCall(given: CniCall, { nodes, ipamType, policy = NO_POLICY, tracing }: Surroundings, header?: string): ServedCall {
   const request = withIpamType(requestOf(given), ipamType);
   const config = decodeNetworkConfig(request.netconf);
   const secrets = new Secrets(config.policy.k8sAuthToken);
@@ -66,7 +69,7 @@ export function resolveCall(given: CniCall, { nodes, ipamType, tracing }: Surrou
     digest: digestOf(given),
     configDigest: sha256(given.text),
     attachment,
-    call: resolveNetworkCall(request, config, given.env, log),
+    call: { ...resolveNetworkCall(request, config, given.env, log), policy },
     node: nodes.of(config, given.env),
     log,
     secrets,

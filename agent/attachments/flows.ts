@@ -52,6 +52,7 @@ export async function addAttachment(operation: Operation, signal: AbortSignal): 
   const known = await settledRecord(operation);
   const held = known?.request?.digest === served.digest ? heldBy(known, call) : undefined;
   if (known !== undefined && held !== undefined && (await stillStands(known, held, operation, call))) {
+    if (known.hostInterface !== undefined) await call.policy.ready(known.hostInterface.name, signal);
     served.log.info("the attachment is there: the result of its ADD is repeated");
     return { printed: known.result, endpointId: known.id };
   }

@@ -10,6 +10,7 @@ import { Nodes } from "../../main-plugin/nodes.ts";
 import { type BlocksOptions, blocksParts } from "../addresses/blocks-parts.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
 import { checkStatus } from "../observe/health.ts";
+import type { AgentPolicy } from "../policy/start.ts";
 import type { NodeRanges } from "../ranges/start.ts";
 import type { AgentContext } from "../start/context.ts";
 import { AgentAway } from "./agent-away.ts";
@@ -64,10 +65,19 @@ export async function startAttachments(
   { nodes, locks, queue }: Networks,
   manager: EndpointManager,
   ranges: NodeRanges,
+  policy: Pick<AgentPolicy, "calls" | "underWay">,
 ): Promise<Attachments> {
   const { options, health, log, run, tracing } = context;
   // A queued DEL has no caller that could give up.
-  const away: AgentAway = new AgentAway({ run, locks, queue, manager, log, serve: (call) => service.serve(call, NO_CALLER) });
+  const away: AgentAway = new AgentAway({
+    run,
+    locks,
+    queue,
+    manager,
+    log,
+    serve: (call) => service.serve(call, NO_CALLER),
+    onUnderWay: policy.underWay,
+  });
   const service: AttachmentService = new AttachmentService({
     nodes,
     records: manager,
@@ -75,6 +85,7 @@ export async function startAttachments(
     away,
     newCluster: new NewCluster({ limitMs: options["first-pool-wait"] * SECOND_MS, clock: SYSTEM_CLOCK, health: health.health }),
     ...ipamTypeOf(context),
+    policy: policy.calls,
     forgetRegistered: (record) => forgetRegistered(record, { endpoints: manager, release: ranges.release }),
     assertReady: () => checkStatus(health.health),
     tracing,

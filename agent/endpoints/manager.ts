@@ -27,8 +27,11 @@ export interface EndpointManagerOptions extends Pick<MendingParts, "clock" | "me
   readonly log: Pick<AgentLog, "error">;
 }
 
-/** `ready`: committed, or changed since; `removing`: a removal has begun; `gone`: nothing is left but `gone/`. */
-export type EndpointEvent = "ready" | "removing" | "gone";
+/**
+ * `ready`: committed, or changed since; `adopted`: a plugin made it, or made it again, without the agent; `removing`: a removal has begun;
+ * `gone`: nothing is left but `gone/`.
+ */
+export type EndpointEvent = "ready" | "adopted" | "removing" | "gone";
 type Listener = (event: EndpointEvent, endpoint: Endpoint) => void;
 
 /** How long a removal waits for the endpoint's running build (A§5.10). */
@@ -129,8 +132,8 @@ export class EndpointManager {
     // The plugin's ADD was cut off, and the attachment is there as before. What differs now is mended.
     if (known !== undefined && isCommitted(known.record) && isUnfinishedAdd(found)) return known.mending.trigger(RESTORE_BUILD);
     const { bootId, store } = this.#options;
-    const adopted = { ...found, bootId };
-    const record = known?.write({ ...adopted, id: known.id }) ?? this.#ids.takeFor((id) => store.create({ ...adopted, id }));
+    const taken = { ...found, bootId };
+    const record = known?.write({ ...taken, id: known.id }) ?? this.#ids.takeFor((id) => store.create({ ...taken, id }));
     if (known !== undefined && known.state !== "creating" && !isEnded(known.state)) this.#table.show(known);
     else {
       // What was being taken back, or removed, is there again.
@@ -138,8 +141,10 @@ export class EndpointManager {
       if (known !== undefined) this.#table.remove(known);
       this.#enterRestored(record);
     }
-    if (!isCommitted(record)) this.#repeat(record);
-    else this.#table.get(record.id)?.mending.trigger(RESTORE_BUILD);
+    if (!isCommitted(record)) return this.#repeat(record);
+    const adopted = this.#table.get(record.id);
+    adopted?.mending.trigger(RESTORE_BUILD);
+    if (adopted !== undefined) this.#tell("adopted", adopted);
   }
 
   /**

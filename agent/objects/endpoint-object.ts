@@ -6,6 +6,7 @@ import { createHash } from "node:crypto";
 import type { EndpointRecord, RecordedAddress } from "../../handover/record.ts";
 import { type Fields, section, text } from "../../lib/json/decode.ts";
 import type { Pod } from "../../lib/kubernetes/objects.ts";
+import type { NumberedLabels } from "../identities/lookup.ts";
 
 export const GROUP = "tortie.dev";
 export const VERSION = "v1alpha1";
@@ -66,7 +67,12 @@ export function withPresentMirror(
   return { ...endpoint, podUID: pod.uid };
 }
 
-export function contentOf(endpoint: ObjectEndpoint, node: NodeFacts, pod: Pick<Pod, "ports"> | undefined): ObjectContent {
+export function contentOf(
+  endpoint: ObjectEndpoint,
+  node: NodeFacts,
+  pod: Pick<Pod, "ports"> | undefined,
+  identity?: NumberedLabels,
+): ObjectContent {
   const { id, attachment, addresses, podUID, state } = endpoint;
   const [namespace = "", name = ""] = endpoint.pod.split("/");
   const ports = namedPorts(pod);
@@ -91,6 +97,8 @@ export function contentOf(endpoint: ObjectEndpoint, node: NodeFacts, pod: Pick<P
         ...(handle !== undefined && { handle }),
       })),
       ...(ports.length > 0 && { "named-ports": ports }),
+      // The number comes behind the object, and changes with the labels of pod and namespace.
+      ...(identity !== undefined && identity.number !== 0 && { identity: { id: identity.number, labels: identity.labels } }),
     },
     state,
   };

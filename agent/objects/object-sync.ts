@@ -8,6 +8,7 @@ import type { Pod } from "../../lib/kubernetes/objects.ts";
 import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
 import type { Tasks } from "../../lib/resident/tasks.ts";
 import type { Clock } from "../../lib/system/waiting.ts";
+import type { NumberedLabels } from "../identities/lookup.ts";
 import type { DeleteJobs } from "./delete-jobs.ts";
 import {
   contentOf,
@@ -34,6 +35,8 @@ export interface ObjectSource {
   endpoints(): readonly ObjectEndpoint[];
   /** Reads a pod of this node from the watch; `undefined` when it is not known, or gone. */
   pod(key: string): Pick<Pod, "uid" | "ports"> | undefined;
+  /** Finds the number of the pod's labels; `undefined` while it is not known. */
+  identity(endpoint: Pick<ObjectEndpoint, "pod" | "podUID">): NumberedLabels | undefined;
   /** Keeps the object's identity in the endpoint's record. */
   remember(id: number, object: RecordedObject): void;
 }
@@ -108,7 +111,7 @@ export class ObjectSync {
     const pod = source.pod(endpoint.pod);
     // We have no object for a pod that is gone, or was made again.
     if (pod?.uid !== endpoint.podUID) return;
-    const content = contentOf(endpoint, node, pod);
+    const content = contentOf(endpoint, node, pod, source.identity(endpoint));
     const there = await this.#localCopy(endpoint);
     if (signal.aborted) return;
     if (there === undefined) await this.#create(endpoint, content, signal);

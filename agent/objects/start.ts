@@ -8,6 +8,7 @@ import type { Tasks } from "../../lib/resident/tasks.ts";
 import { type Clock, SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
 import type { RestoredEndpoints } from "../endpoints/start.ts";
+import type { AgentIdentities } from "../identities/start.ts";
 import type { AgentContext } from "../start/context.ts";
 import { DeleteJobs } from "./delete-jobs.ts";
 import {
@@ -25,7 +26,11 @@ import {
 import { type KubernetesClients, kubernetesClients, ObjectApi } from "./object-api.ts";
 import { type ObjectSource, ObjectSync } from "./object-sync.ts";
 
-export function startEndpointObjects(context: AgentContext, { manager, isRestored }: RestoredEndpoints): void {
+export function startEndpointObjects(
+  context: AgentContext,
+  { manager, isRestored }: RestoredEndpoints,
+  identities: Pick<AgentIdentities, "ofEndpoint">,
+): void {
   const { options, node, state, cluster, controllers, health, log } = context;
   if (cluster === undefined) return;
   const objects = endpointObjects({
@@ -43,6 +48,7 @@ export function startEndpointObjects(context: AgentContext, { manager, isRestore
           return shown === undefined ? [] : withPresentMirror(shown, endpoint.record, cluster.pods.get(shown.pod));
         }),
       pod: (key) => cluster.pods.get(key),
+      identity: (endpoint) => identities.ofEndpoint(endpoint),
       remember(id, object) {
         const endpoint = manager.get(id);
         if (endpoint !== undefined && isCommitted(endpoint.record)) endpoint.write({ ...endpoint.record, object });

@@ -154,15 +154,16 @@ const SILENCE = "where another program enforces them, give the agent --policy-wa
 /** What the last look found. */
 export type PolicyFacts =
   | { readonly kind: "unknown" }
-  | { readonly kind: "enforced" }
+  /** @property by "Felix enforces" */
+  | { readonly kind: "enforced"; readonly by: string }
   | { readonly kind: "refused" }
   /** @property atLeast how many NetworkPolicy objects there are, or more */
   | { readonly kind: "counted"; readonly atLeast: number };
 
 export interface NetworkPolicyOptions {
   readonly connection: Pick<ApiConnection, "exchange">;
-  /** Whether Felix' chains are in this node's kernel. @throws NetlinkError */
-  readonly hasFelix: () => boolean;
+  /** Who enforces policies on this node, such as "Felix enforces"; `undefined`: nobody that is known. @throws NetlinkError */
+  readonly enforcer: () => string | undefined;
   readonly controllers: Pick<Tasks, "update">;
   readonly health: Pick<Health, "add">;
   readonly log: Pick<AgentLog, "info" | "error">;
@@ -173,7 +174,7 @@ export interface NetworkPolicyOptions {
  * that enforce policies only Felix leaves a sign in the kernel that is certainly its own; an administrator with another one says so by an
  * option.
  */
-export function warnOfPolicies({ connection, hasFelix, controllers, health, log }: NetworkPolicyOptions): void {
+export function warnOfPolicies({ connection, enforcer, controllers, health, log }: NetworkPolicyOptions): void {
   let found: PolicyFacts = { kind: "unknown" };
   const become = (facts: PolicyFacts): void => {
     const [before, now] = [judge(found), judge(facts)];
@@ -184,15 +185,20 @@ export function warnOfPolicies({ connection, hasFelix, controllers, health, log 
     else if (isNews && before.state === "warning") log.info(`network policies: ${now.message}`);
   };
   health.add({ name: NAME, decides: "shown", look: () => judge(found) });
+  const enforced = (): PolicyFacts | undefined => {
+    const by = enforcer();
+    return by === undefined ? undefined : { kind: "enforced", by };
+  };
   controllers.update(NAME, {
-    run: async () => become(hasFelix() ? { kind: "enforced" } : factsOf(await connection.exchange({ method: "GET", path: PATH }))),
+    run: async () => become(enforced() ?? factsOf(await connection.exchange({ method: "GET", path: PATH }))),
     intervalMs: INTERVAL_MS,
     isJittered: true,
     quiet: true,
   });
   controllers.update(`${NAME}-felix`, {
     async run() {
-      if (judge(found).state === "warning" && hasFelix()) become({ kind: "enforced" });
+      const now = judge(found).state === "warning" ? enforced() : undefined;
+      if (now !== undefined) become(now);
     },
     intervalMs: FELIX_INTERVAL_MS,
     isJittered: true,
@@ -205,7 +211,7 @@ export function judge(facts: PolicyFacts): CheckResult {
     case "unknown":
       return { state: "ok", message: "not looked for yet" };
     case "enforced":
-      return { state: "ok", message: "Felix enforces them on this node" };
+      return { state: "ok", message: `${facts.by} them on this node` };
     case "refused":
       return {
         state: "warning",
@@ -218,7 +224,7 @@ export function judge(facts: PolicyFacts): CheckResult {
       return {
         state: "warning",
         message: `${objects(facts.atLeast)}, and nobody that Tortie knows of enforces them on this node`,
-        next: `run Calico's Felix beside Tortie, or another policy engine (${PAGE}); ${SILENCE}`,
+        next: `start the agent with --policy auto, or run another policy engine (${PAGE}); ${SILENCE}`,
       };
   }
 }

@@ -4,6 +4,7 @@ import { monitorEventLoopDelay } from "node:perf_hooks";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { CHECK_VALUES, type CheckState } from "../../lib/resident/health.ts";
 import type { TaskRun } from "../../lib/resident/tasks.ts";
+import { type PolicyFigureSource, PolicyMetrics } from "./policy-metrics.ts";
 
 const PREFIX = "tortie_";
 /** From what an answer out of memory takes to what a waiting ADD takes. */
@@ -68,6 +69,7 @@ export class AgentMetrics {
   readonly #blockWrites = this.#counter("ipam_block_writes_total", "Writes of blocks", ["outcome"]);
   readonly #restored = this.#counter("restore_endpoints", "Endpoints read back at start", ["outcome"]);
   readonly #findings = this.#counter("sweep_findings_total", "What sweeps have found", ["kind"]);
+  #policy: PolicyMetrics | undefined;
   readonly #requests = this.#counter("kubernetes_requests_total", "Requests to the API server, of watches the beginning", [
     "method",
     "status",
@@ -144,6 +146,16 @@ export class AgentMetrics {
 
   asked(method: string, status: number): void {
     this.#requests.inc({ method, status: String(status) });
+  }
+
+  /** Shows the figures of policy from now on. @param source `undefined` while policy is not enforced */
+  watchPolicy(source: () => PolicyFigureSource | undefined): void {
+    this.#policy ??= new PolicyMetrics(this.#registry, source);
+  }
+
+  /** Counts an attempt to bring a change into the packet filter. */
+  policyPassed(outcome: "success" | "failure", milliseconds: number): void {
+    this.#policy?.passed(outcome, milliseconds);
   }
 
   get contentType(): string {

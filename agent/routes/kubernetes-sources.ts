@@ -3,23 +3,14 @@
  * those of the whole cluster.
  */
 
-import {
-  type Address,
-  addressAt,
-  bitsOf,
-  type Family,
-  maskPrefix,
-  type Prefix,
-  parseAddress,
-  parsePrefix,
-} from "../../lib/addresses/address.ts";
-import { blockCodec } from "../../lib/datastore/calico/block.ts";
+import { bitsOf, type Family, maskPrefix, type Prefix, parseAddress, parsePrefix } from "../../lib/addresses/address.ts";
+import type { WatchedBlock } from "../../lib/datastore/calico/block.ts";
 import { type ApiGroup, discoverGroup } from "../../lib/datastore/calico/codec.ts";
 import type { WatchedPool } from "../../lib/datastore/calico/pool.ts";
-import type { Block, IPPool } from "../../lib/datastore/resources.ts";
-import { type Fields, field, flag, has, isText, listOf, objects, section, text, texts } from "../../lib/json/decode.ts";
+import type { IPPool } from "../../lib/datastore/resources.ts";
+import { type Fields, field, has, isText, listOf, objects, section, text, texts } from "../../lib/json/decode.ts";
 import type { ApiConnection } from "../../lib/kubernetes/client/connection.ts";
-import { decodeNode, metadataOf } from "../../lib/kubernetes/objects.ts";
+import { decodeNode } from "../../lib/kubernetes/objects.ts";
 import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
 import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
 import { Claimed } from "../../lib/system/claimed.ts";
@@ -43,6 +34,8 @@ interface KubernetesSourcesInput {
   readonly informers: Pick<Informers, "watch">;
   /** The agent's one watch of the pools. */
   readonly pools: (group: ApiGroup) => ResourceCache<WatchedPool>;
+  /** The agent's one watch of the blocks. */
+  readonly blocks: (group: ApiGroup) => ResourceCache<WatchedBlock | undefined>;
   readonly node: string;
   /** Where addresses come from: blocks of pools, or the nodes' own ranges (host scope). */
   readonly addressing: "blocks" | "ranges";
@@ -54,7 +47,7 @@ export class KubernetesSources implements RouteSources {
   readonly #input: KubernetesSourcesInput;
   readonly #listeners: (() => void)[] = [];
   #nodes: ResourceCache<RoutedNode> | undefined;
-  #blocks: ResourceCache<RoutedBlock | undefined> | undefined;
+  #blocks: ResourceCache<WatchedBlock | undefined> | undefined;
   #pools: ResourceCache<WatchedPool> | undefined;
 
   constructor(input: KubernetesSourcesInput) {
@@ -63,10 +56,11 @@ export class KubernetesSources implements RouteSources {
 
   async start(): Promise<void> {
     if (this.#nodes !== undefined) return;
-    const group = this.#usesBlocks ? (this.#input.group ?? (await this.#discover())) : undefined;
+    const group = this.#usesBlocks ? (this.#input.group ?? (await discoverServedGroup(this.#input.connection))) : undefined;
     this.#nodes = this.#watch("nodes", "/api/v1/nodes", decodeRoutedNode);
     if (group === undefined) return;
-    this.#blocks = this.#watch("ipamblocks", `/apis/${group}/ipamblocks`, decodeBlock, blockCodec.prepare);
+    this.#blocks = this.#input.blocks(group);
+    this.#tellOf(this.#blocks, (block) => block && routedBlock(block));
     this.#pools = this.#input.pools(group);
     this.#tellOf(this.#pools, (pool) => pool && routed(pool));
   }
@@ -87,7 +81,7 @@ export class KubernetesSources implements RouteSources {
       (cache?.list() ?? []).filter((value) => value !== undefined);
     return {
       nodes: given(this.#nodes),
-      blocks: given(this.#blocks),
+      blocks: given(this.#blocks).map(routedBlock),
       pools: (this.#pools?.list() ?? []).flatMap((pool) => routed(pool) ?? []),
     };
   }
@@ -120,21 +114,13 @@ export class KubernetesSources implements RouteSources {
     });
     void cache.untilSynced().then(tell, () => undefined);
   }
-
-  /** Asks which group the server has, and concludes nothing while it is away. */
-  async #discover(): Promise<ApiGroup> {
-    const { connection } = this.#input;
-    const answer = await connection.exchange({ method: "GET", path: "/apis" });
-    if (answer.status !== 200) throw new Error(`the API server answered ${answer.status} when it was asked for its groups`);
-    return discoverGroup({ request: async () => answer.body });
-  }
 }
 
-/** Leaves out a block that is marked as deleted (I§2.4). */
-function decodeBlock(object: Fields): RoutedBlock | undefined {
-  const [metadata, spec] = [metadataOf(object), section(object, "spec")];
-  if (flag(spec, "deleted")) return undefined;
-  return routedBlock(blockCodec.decode({ metadata, spec, status: {} }));
+/** Asks which group the server has, and concludes nothing while it is away. @throws Error */
+export async function discoverServedGroup(connection: Pick<ApiConnection, "exchange">): Promise<ApiGroup> {
+  const answer = await connection.exchange({ method: "GET", path: "/apis" });
+  if (answer.status !== 200) throw new Error(`the API server answered ${answer.status} when it was asked for its groups`);
+  return discoverGroup({ request: async () => answer.body });
 }
 
 function routed({ stored, spec }: WatchedPool): RoutedPool | undefined {
@@ -185,23 +171,17 @@ function claimed<T>(value: T | undefined): Claimed<T> | undefined {
   return value === undefined ? undefined : new Claimed(value);
 }
 
-/** Leaves out a block whose CIDR cannot be read. @throws DatastoreError `invalid` */
-export function routedBlock({ cidr: text, affinity, allocations, attributes }: Block): RoutedBlock | undefined {
-  const cidr = parsePrefix(text);
-  if (cidr === undefined) return undefined;
-  // Addresses of Services belong to no node (I§0).
+/** Keeps of a block what leads packets. Addresses of Services belong to no node (I§0). */
+export function routedBlock({ cidr, affinity, allocated }: WatchedBlock): RoutedBlock {
   const owner = affinity?.type === "host" ? affinity.name : undefined;
-  const borrowed: { readonly address: Address; readonly node: string }[] = [];
-  const tunnelEnds: { readonly address: Address; readonly node: string }[] = [];
-  const tunnelType = VXLAN[cidr.address.family].attributeType;
-  for (const [ordinal, index] of allocations.entries()) {
-    const user = index === null ? undefined : attributes[index]?.activeOwner;
-    if (user?.node === undefined) continue;
-    const used = { address: addressAt(cidr, ordinal), node: user.node };
-    if (user.node !== owner) borrowed.push(used);
-    if (user.type === tunnelType) tunnelEnds.push(used);
-  }
-  return { cidr, ...(owner === undefined ? {} : { owner }), borrowed, tunnelEnds };
+  const used = allocated.flatMap(({ address, node, type }) => (node === undefined ? [] : [{ address, node, type }]));
+  const placed = ({ address, node }: (typeof used)[number]) => ({ address, node });
+  return {
+    cidr,
+    ...(owner === undefined ? {} : { owner }),
+    borrowed: used.filter(({ node }) => node !== owner).map(placed),
+    tunnelEnds: used.filter(({ type }) => type === VXLAN[cidr.address.family].attributeType).map(placed),
+  };
 }
 
 /** Leaves out a pool whose CIDR cannot be read. @param spec of the stored object, for what addresses do not depend on */

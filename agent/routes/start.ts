@@ -59,8 +59,8 @@ export async function startNodeRoutes(context: AgentContext, parts: RoutedParts)
   }
   const config = decodeNetworkConfig({ name: "tortie-node", nodename: node, ...datastoreKeys(options) });
   const addressing = options.ipam === "host-scope" ? "ranges" : "blocks";
-  const { connection, informers, pools } = cluster;
-  const sources = new KubernetesSources({ connection, informers, pools, node, addressing, group: configuredGroup(config, env) });
+  const { connection, informers, pools, blocks } = cluster;
+  const sources = new KubernetesSources({ connection, informers, pools, blocks, node, addressing, group: configuredGroup(config, env) });
   const guard = () => guardNode(context);
   // Each look at the routes tries again; an agent that cannot guard still serves.
   await guard().catch((error: unknown) => log.error(`the node is not guarded: ${messageOf(error)}`));

@@ -11,6 +11,7 @@ import { type RunDirectory, readBootId, runDirectory } from "../../handover/run-
 import type { Environment } from "../../lib/cni/protocol.ts";
 import { chooseDatastore, isKubernetesConfigured } from "../../lib/config/datastore-choice.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
+import { blockSelection, type WatchedBlock } from "../../lib/datastore/calico/block.ts";
 import type { ApiGroup } from "../../lib/datastore/calico/codec.ts";
 import { poolSelection, type WatchedPool } from "../../lib/datastore/calico/pool.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
@@ -152,6 +153,8 @@ export interface AgentCluster extends AsyncDisposable {
   readonly pods: ResourceCache<Pod>;
   /** All pools, by one watch for ADDs and routes, which begins when it is first asked for. */
   pools(group: ApiGroup): ResourceCache<WatchedPool>;
+  /** All blocks, by one watch for routes and policy, which begins when it is first asked for. */
+  blocks(group: ApiGroup): ResourceCache<WatchedBlock | undefined>;
   /** Asks the server. @returns `undefined` when there is no such pod @throws Error when it cannot be found out */
   readPod(key: string): Promise<Pod | undefined>;
 }
@@ -173,6 +176,7 @@ export function clusterOf({ options, env, node, log, onAnswer }: ClusterOptions)
   const connection = new ApiConnection(resolveApiConfig(config, env), onAnswer);
   const informers = new Informers(connection, { onProblem: (message) => log.error(message) });
   let pools: ResourceCache<WatchedPool> | undefined;
+  let blocks: ResourceCache<WatchedBlock | undefined> | undefined;
   const pods = informers.watch({
     name: `pods of ${node}`,
     path: "/api/v1/pods",
@@ -188,6 +192,10 @@ export function clusterOf({ options, env, node, log, onAnswer }: ClusterOptions)
       // A server has its pools in one group only.
       pools ??= informers.watch(poolSelection(group));
       return pools;
+    },
+    blocks(group) {
+      blocks ??= informers.watch(blockSelection(group));
+      return blocks;
     },
     isDatastore: datastore === "kubernetes",
     async readPod(key) {

@@ -164,7 +164,7 @@ export const OPTION_TABLE = {
     group: "Cluster",
     type: "boolean",
     default: true,
-    description: "Warn where NetworkPolicy objects exist and no Felix enforces them; false where another program does",
+    description: "Warn where NetworkPolicy objects exist and neither this agent nor Felix enforces them; false where another program does",
   },
   "manage-cni": {
     group: "Cluster",
@@ -188,6 +188,47 @@ export const OPTION_TABLE = {
     minimum: 0,
     maximum: LARGEST,
     description: "Seconds that cap the pause of every controller; 0 is no cap",
+  },
+  policy: {
+    group: "Policy",
+    type: "string",
+    default: "auto",
+    choices: ["auto", "off"],
+    description:
+      "Enforce NetworkPolicy: auto does where there are policies to read (an API server, or the directory of policy-directory) and where " +
+      "Felix does not; off takes away what an earlier start left in the kernel",
+  },
+  enforcement: {
+    group: "Policy",
+    type: "string",
+    default: "default",
+    choices: ["default", "always", "never"],
+    description:
+      "When a direction of a pod is closed: default, if a policy selects the pod in it; always, without a policy too; never, although " +
+      "policies say so",
+  },
+  "policy-wait-seconds": {
+    group: "Policy",
+    type: "integer",
+    default: 10,
+    minimum: 0,
+    maximum: 120,
+    description: "Seconds for which an ADD waits until the kernel holds the pod's policy, before it fails; 0: it does not wait",
+  },
+  "policy-log-group": {
+    group: "Policy",
+    type: "integer",
+    default: 4789,
+    minimum: 0,
+    maximum: 65535,
+    description: "Group of NFLOG over which the kernel tells the agent of packets that policy drops",
+  },
+  "policy-directory": {
+    group: "Policy",
+    type: "string",
+    default: "/etc/tortie/policies",
+    pattern: ABSOLUTE,
+    description: "Directory of YAML files with policies and namespaces, where there is no API server",
   },
   "max-endpoints": { group: "Endpoints", type: "integer", default: 4095, minimum: 1, maximum: 65535, description: "Highest endpoint id" },
 } as const satisfies OptionTable;

@@ -2,7 +2,7 @@
 import type { Argv, CommandModule } from "yargs";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { StoreType } from "./migrate.ts";
-import { type CommandContext, command, JSON_OUTPUT, type Terminal } from "./terminal.ts";
+import { agentOptions, type CommandContext, command, JSON_OUTPUT, type Terminal } from "./terminal.ts";
 
 const STORE_TYPES: readonly StoreType[] = ["local", "kubernetes", "etcdv3"];
 
@@ -68,7 +68,8 @@ export function uninstallCommand(context: CommandContext) {
         .option("stay", { type: "boolean", default: false, describe: "Do not end when it is done, as a DaemonSet needs it" })
         .option("json", JSON_OUTPUT)
         .example("$0 uninstall --wait", "Once no pod of this host has Tortie's network"),
-    handler: async (given) => context.finish(await (await import("./install.ts")).uninstallHere(given, context.terminal)),
+    handler: async (given) =>
+      context.finish(await (await import("./install.ts")).uninstallHere({ ...given, ...agentOptions(given) }, context.terminal)),
   });
 }
 

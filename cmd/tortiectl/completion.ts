@@ -65,6 +65,8 @@ const WORDS: Readonly<Record<string, readonly Source[]>> = {
   "cni status": ["files"],
   "cni gc": ["files"],
   "node endpoint": ["endpoints"],
+  "policy explain": ["endpoints", "endpoints"],
+  "policy drops": ["endpoints"],
 };
 
 type Source = "files" | "namespaces" | "endpoints";

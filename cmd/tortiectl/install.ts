@@ -59,10 +59,12 @@ interface UninstallOptions {
   /** Do not end when it is done: a DaemonSet would start it again. */
   readonly stay: boolean;
   readonly json: boolean;
+  /** Of an agent that may still be there. */
+  readonly socket: string;
 }
 
 /** @returns exit status: 1 when it was asked to end before it was done, or something fails */
-export async function uninstallHere({ netDir, dryRun, wait, stay, json }: UninstallOptions, terminal: Terminal): Promise<number> {
+export async function uninstallHere({ netDir, dryRun, wait, stay, json, socket }: UninstallOptions, terminal: Terminal): Promise<number> {
   const log = (line: string) => (json ? undefined : terminal.out(line));
   const end = endOfProcess(wait || stay);
   if (wait && !dryRun) {
@@ -70,7 +72,9 @@ export async function uninstallHere({ netDir, dryRun, wait, stay, json }: Uninst
     if (!(await untilNoPodIsLeft(log, end))) return 1;
   }
   const undone = uninstall(netDir, dryRun, log);
-  if (json) terminal.out(JSON.stringify({ files: undone, dryRun }, undefined, 2));
+  const opened = dryRun || stay ? [] : await (await import("./policy/off.ts")).offAfterUninstall(socket);
+  for (const line of opened) log(line);
+  if (json) terminal.out(JSON.stringify({ files: undone, policy: opened, dryRun }, undefined, 2));
   else if (undone.length === 0) terminal.out(`nothing was installed by tortie: ${netDir} has no record of it`);
   while (stay && !end.aborted) await SYSTEM_CLOCK.sleep(STAY_MS, end);
   return 0;

@@ -7,8 +7,10 @@ import { VERSION } from "../output.ts";
 import { cniCommand } from "./cni/command.ts";
 import { datastoreCommand, installCommand, natCommand, routesCommand, uninstallCommand, validateCommand } from "./commands.ts";
 import { ASKS, complete, completionCommand } from "./completion.ts";
+import { identityCommand } from "./identity/command.ts";
 import { ipamCommand } from "./ipam/command.ts";
 import { nodeCommand } from "./node/command.ts";
+import { policyCommand } from "./policy/command.ts";
 import {
   type CommandContext,
   JSON_OUTPUT,
@@ -98,6 +100,8 @@ function parserOf(line: readonly string[], context: CommandContext) {
     .command(ipamCommand(context))
     .command(datastoreCommand(context))
     .command(nodeCommand(context))
+    .command(identityCommand(context))
+    .command(policyCommand(context))
     .command(installCommand(context))
     .command(uninstallCommand(context))
     .command(validateCommand(context))

@@ -5,9 +5,10 @@
 
 import picocolors from "picocolors";
 import type { CommandModule } from "yargs";
+import { DEFAULT_SOCKET } from "../../handover/run-directory.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import { type ErrorWord, messageOf, namingPrivilege, TortieError } from "../../lib/errors/errors.ts";
-import { escapeControlsInLines } from "../../lib/log/format.ts";
+import { escapeControlsInLines, excerpt } from "../../lib/log/format.ts";
 import { SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
 
 export type Colors = ReturnType<typeof picocolors.createColors>;
@@ -57,6 +58,14 @@ export function harmless(text: string): string {
     .split(COLOR)
     .map((part, index) => (index % 2 === 1 ? part : escapeControlsInLines(part)))
     .join("");
+}
+
+/** Longer than a line with four names of 253 characters each, and an explanation. */
+const MOST_OF_A_LINE = 4_000;
+
+/** Keeps a text that others have written on the line on which it is printed. */
+export function oneLine(text: string): string {
+  return excerpt(text, MOST_OF_A_LINE);
 }
 
 /**
@@ -149,6 +158,18 @@ export const STANDARD_INPUT = "/dev/stdin";
 
 /** Describes the option of every command that prints something. */
 export const JSON_OUTPUT = { type: "boolean", default: false, describe: "Print JSON" } as const;
+
+/** Describes the options of every command that asks the agent. */
+export const AGENT_OPTIONS = {
+  socket: { type: "string", describe: `The agent's socket; default: TORTIE_SOCK, else ${DEFAULT_SOCKET}`, requiresArg: true },
+  json: { type: "boolean", default: false, describe: "Print the agent's answer as JSON" },
+} as const;
+
+/** Takes the options as they are: yargs has judged the types. */
+export function agentOptions(given: Readonly<Record<string, unknown>>): { readonly socket: string; readonly json: boolean } {
+  const socket = typeof given.socket === "string" && given.socket !== "" ? given.socket : process.env.TORTIE_SOCK || DEFAULT_SOCKET;
+  return { socket, json: given.json === true };
+}
 
 /** Describes the options of a command that shows a list. */
 export const OUTPUT_OPTIONS = {

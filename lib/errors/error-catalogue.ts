@@ -126,6 +126,10 @@ export const ERROR_CATALOGUE = {
     next: "remove the interface that the message names if no program needs it, or give this host the address that it names",
   },
   "nat-failed": { code: 999, next: "check that the kernel has nf_tables with nat, masquerade and conntrack" },
+  "policy-failed": {
+    code: 999,
+    next: "check that the kernel has nf_tables for inet with conntrack, sets, limits and nfnetlink_log",
+  },
   "readiness-gate-closed": { code: 999, next: "find out why the URL of readiness_gates does not answer with a status of 200 to 399" },
   "container-unknown": { code: 3, next: "add the container first, or pass the prevResult of its ADD" },
   "cluster-not-ready": {
@@ -191,6 +195,10 @@ export const ERROR_CATALOGUE = {
   },
   "credentials-failed": { code: 999, next: "run the exec command of the kubeconfig by hand and see what it says" },
   "agent-unreachable": { code: 11, next: "start tortie-node; where the configuration says agent: auto, the plugins work without it" },
+  "policy-not-ready": {
+    code: 11,
+    next: "call ADD again; tortiectl node status says what the agent waits for, and --policy off of tortie-node turns policy off",
+  },
   "agent-timeout": { code: 11, next: "call the operation again; the log of tortie-node says what it waited for" },
   "attachment-locked": { code: 11, next: "find out what the process that the message names waits for; nothing was changed" },
   "queued-delete-failed": { code: 11, next: "correct what the message names; the DEL is repeated, and the ADD may be, until it succeeds" },
@@ -219,7 +227,19 @@ export const ERROR_CATALOGUE = {
     next: "name it by local, container-id, attachment, pod-name, ipv4 or ipv6; docs/reference/api.md has the forms",
   },
   "endpoint-unknown": { code: 3, next: "list what there is with: tortiectl node endpoints" },
+  "policy-off": { code: 999, next: "start the agent of this node with --policy auto, where there are policies to read" },
+  "policy-in-use": { code: 999, next: "start the agent with --policy off, or stop it and its DaemonSet for this node, then repeat this" },
+  "policy-unknown": { code: 3, next: "list what this node knows with: tortiectl policy list" },
+  "policy-end-unknown": {
+    code: 3,
+    next: "name a pod as NAMESPACE/NAME, an address, or a host end; tortiectl node endpoints lists those of this node",
+  },
   "endpoint-ambiguous": { code: 4, next: "name one of the endpoints that the message lists by its attachment or its number" },
+  "identity-unknown": { code: 3, next: "list what there is with: tortiectl identity list" },
+  "identities-off": {
+    code: 999,
+    next: "start the agent in a cluster with --endpoint-objects or with policy, or ask the API server: tortiectl identity list --kubeconfig FILE",
+  },
   "endpoint-removed": { code: 11, next: "call the operation again; the endpoint is being removed" },
   "agent-running": { code: 999, next: "stop the agent that the message names, or give this one another --run-dir" },
   "agent-busy": { code: 11, next: "call the operation again after the time that the answer names" },

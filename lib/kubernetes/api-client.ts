@@ -15,6 +15,8 @@ export interface ApiCall {
   readonly body?: string;
   /** Of the body; "application/json" when absent. */
   readonly contentType?: string;
+  /** Which form of the objects is asked for; "application/json" when absent. */
+  readonly accept?: string | undefined;
 }
 
 export interface ApiRequest extends ApiCall {

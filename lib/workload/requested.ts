@@ -111,6 +111,8 @@ export interface CniArgs {
   readonly podNamespace: string;
   /** K8S_POD_UID, by which the runtime knows the pod: of a static pod not that of its mirror. `undefined` when absent or empty. */
   readonly podUid: string | undefined;
+  /** K8S_POD_LABELS, Tortie's own key, as it came: `podLabelsOf` judges it, so that DEL does not depend on it. */
+  readonly podLabels: string;
   readonly infraContainerId: string;
   /** `IP=`; `undefined` when absent or empty. */
   readonly ip: Address | undefined;
@@ -162,11 +164,30 @@ export function parseCniArgs(text: string, known: readonly string[] = IDENTITY_K
     podName: textOf("K8S_POD_NAME"),
     podNamespace: textOf("K8S_POD_NAMESPACE"),
     podUid: textOf("K8S_POD_UID") || undefined,
+    podLabels: textOf("K8S_POD_LABELS"),
     infraContainerId: textOf("K8S_POD_INFRA_CONTAINER_ID"),
     ip,
     mac: textOf("MAC"),
     testNamespace: textOf("CNI_TEST_NAMESPACE"),
   };
+}
+
+/** What a label's key and value consist of (apimachinery, validation.IsQualifiedName and IsValidLabelValue), as far as policy needs it. */
+const LABEL = /^([A-Za-z0-9][A-Za-z0-9./_-]*):([A-Za-z0-9._-]*)$/;
+
+/**
+ * Reads labels of a pod that no API server knows: "app:web,tier:db". CNI_ARGS leave no other character between a key and its value: "=" and
+ * ";" are taken.
+ * @throws TortieError `arguments-invalid`
+ */
+export function podLabelsOf({ podLabels }: Pick<CniArgs, "podLabels">): Readonly<Record<string, string>> {
+  const labels: Record<string, string> = {};
+  for (const pair of podLabels === "" ? [] : podLabels.split(",")) {
+    const [, key, value] = LABEL.exec(pair) ?? [];
+    if (key === undefined || value === undefined) throw invalid(`K8S_POD_LABELS: ${JSON.stringify(pair)} is not KEY:VALUE`);
+    labels[key] = value;
+  }
+  return labels;
 }
 
 function readBoolean(pair: string, value: string): boolean {

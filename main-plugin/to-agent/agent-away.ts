@@ -20,6 +20,7 @@ import { withCookie } from "../../lib/system/sandbox.ts";
 import { type NetworkCall, resolveAttachmentCall } from "../call.ts";
 import { unplug } from "../del.ts";
 import type { Node } from "../node.ts";
+import { NO_POLICY } from "../policy.ts";
 import { serve } from "../serve.ts";
 import type { Way } from "./ask.ts";
 
@@ -118,19 +119,21 @@ export async function unplugAndQueueDelete(call: NetworkCall, node: Node, way: W
 
 async function addRecorded(aside: Recorded): Promise<string | undefined> {
   const { call, node, attachment, direct } = aside;
-  const write = async (record: EndpointRecord) => {
+  const write = (record: EndpointRecord) => {
     const written = { ...record, updatedAt: new Date().toISOString() };
     direct.write(written);
     return written;
   };
+  const opensByRecord = call.policy !== NO_POLICY;
   const known = committedRecord(aside);
   const journal = new RecordingJournal({
     // The agent does what follows an ADD when it takes the record over.
     records: {
-      write,
-      keep: (record) => record,
+      write: async (record) => write(record),
+      // Where policy is on, an agent that lives opens the pod while its ADD is under way.
+      keep: (record) => (opensByRecord ? write(record) : record),
       build: async (record) => record,
-      commit: (record) => write({ ...record, committedAt: new Date().toISOString(), committedBootMs: bootTimeMs() }),
+      commit: async (record) => write({ ...record, committedAt: new Date().toISOString(), committedBootMs: bootTimeMs() }),
     },
     record: { ...recordOf(aside), previous: known && encodeRecord(known) },
     isBegun: false,
@@ -215,7 +218,9 @@ async function enqueue({ queue }: Recorded, attachment: AttachmentId, call: CniC
   }
 }
 
-function recordOf({ call: { request }, given, attachment }: Recorded): EndpointRecord {
+function recordOf({ call, given, attachment }: Recorded): EndpointRecord {
+  const { request } = call;
+  const pod = podOf(call);
   const now = new Date().toISOString();
   return {
     id: NO_ID,
@@ -226,10 +231,21 @@ function recordOf({ call: { request }, given, attachment }: Recorded): EndpointR
     podInterface: attachment.ifname,
     linkForm: "routed",
     addresses: [],
+    ...(pod === undefined ? {} : { pod }),
     request: { digest: digestOf(given), cniVersion: request.cniVersion ?? "", configDigest: sha256(given.text), call: callText(given) },
     createdAt: now,
     updatedAt: now,
   };
+}
+
+/** Arguments that are not valid fail the flow, with its own words. */
+function podOf(call: NetworkCall): string | undefined {
+  try {
+    const { namespace, pod } = resolveAttachmentCall(call).identity;
+    return pod === "" ? undefined : `${namespace}/${pod}`;
+  } catch {
+    return undefined;
+  }
 }
 
 function namespaceOf(path: string): RecordedNamespace {

@@ -4,6 +4,7 @@
  */
 
 import { BUSY } from "../../handover/call-frame.ts";
+import { readPolicyFile } from "../../handover/policy-file.ts";
 import { type FoundAgent, findAgent, isHostScope } from "../../handover/run-directory.ts";
 import { renderError } from "../../lib/cni/error-output.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
@@ -14,6 +15,7 @@ import type { LogConfig } from "../../lib/log/file.ts";
 import { createLogger, type Logger } from "../../lib/log/logger.ts";
 import { DirectoryEvents } from "../../lib/system/directory-events.ts";
 import { isLockHeld } from "../../lib/system/flock.ts";
+import { notReady } from "../policy.ts";
 import { askAgent, closeSandbox, type Outcome, type SentCall, type Way, wayOf } from "./ask.ts";
 
 /** The longest wait where the plugin can do what is asked for by itself. */
@@ -35,12 +37,34 @@ const LONG_AWAY_SECONDS = 300;
 export async function retryOrFallBack(call: SentCall, first: Outcome): Promise<Way> {
   const { settings, runDirectory } = call;
   const agent = findAgent(runDirectory.agentFile);
-  const wait = { limitMs: waitLimit(call, agent), waitedMs: 0 };
+  const isJudged = isForPolicy(call);
+  const wait = { limitMs: isJudged ? settings.waitMs : waitLimit(call, agent), waitedMs: 0 };
   const last = settings.mode === "off" ? first : await repeat(call, first, wait);
   const way = last.kind === "answer" ? wayOf(last, call) : undefined;
   if (way !== undefined) return way;
   closeSandbox(call);
+  if (isJudged && last.kind !== "late" && !isRunning(call)) return refusedByPolicy(call, last, wait);
   return withoutAgent(call, last, agent ?? findAgent(runDirectory.agentFile), wait);
+}
+
+/** Says whether only the agent can serve the call to its end: an ADD of a pod that policy closes until the agent opens it. */
+function isForPolicy({ command, text, runDirectory }: SentCall): boolean {
+  if (command !== "ADD" || readPolicyFile(runDirectory.policyFile) === undefined) return false;
+  const netconf = parseJson(text);
+  if (!isJsonObject(netconf)) return false;
+  const { chain = "", dataplane_options: dataplane } = netconf;
+  // Neither makes a link that the agent knows.
+  return chain === "" && !(isJsonObject(dataplane) && dataplane.type === "grpc");
+}
+
+/** Keeps an ADD from answering success for a pod that nobody opens. */
+function refusedByPolicy({ settings, runDirectory }: SentCall, last: Outcome, { waitedMs }: Wait): Way {
+  if (settings.mode === "off") return failed(notReady("which does not run: with agent: off nobody would open the pod"));
+  return failed(
+    notReady(
+      `which opens pods on this node and has not answered at ${runDirectory.calls} within ${Math.round(waitedMs / 1000)} s: ${reasonOf(last)}`,
+    ),
+  );
 }
 
 /** Time spent without the agent working on the call. */

@@ -75,7 +75,7 @@ export interface Tally {
 const NOTHING: Inventory = { links: 0, inPod: 0, endpoints: 0, records: 0, allocated: 0, handles: 0 };
 
 /** Lets strace kill the agent at the n-th of these system calls from now on; comes back when it is attached. */
-async function aim(agent: Agent, calls: string, when: number): Promise<ChildProcess> {
+export async function aim(agent: Agent, calls: string, when: number): Promise<ChildProcess> {
   const arguments_ = ["-f", "-o", "/dev/null", "-e", `trace=${calls}`, "-e", `inject=${calls}:signal=SIGKILL:when=${when}`];
   const strace = spawn("/usr/bin/strace", [...arguments_, "-p", String(agent.pid)], { stdio: ["ignore", "ignore", "pipe"] });
   await new Promise<void>((attached, failed) => {

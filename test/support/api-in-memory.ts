@@ -96,6 +96,7 @@ export class ApiInMemory implements ApiClient {
       list: () => [...decoded().values()],
       onChange: () => () => {},
       untilSynced: async () => {},
+      caughtUp: async () => {},
     };
   }
 

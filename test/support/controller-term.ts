@@ -89,6 +89,7 @@ export class ControllerTerm implements AsyncDisposable {
         if (outcome === "failure") log.push(`${name} failed: ${message}`);
       },
       onReleased: () => undefined,
+      onIdentity: () => undefined,
     });
     const under = new ControllerTerm(term, clock, looks, log, () => {
       client.close();

@@ -31,6 +31,8 @@ export class ControllerWorld {
   readonly log: string[] = [];
   /** "leak 1" of each release. */
   readonly released: string[] = [];
+  /** "created" and its like, one each time. */
+  readonly identityChanges: string[] = [];
   readonly context: DutyContext;
   readonly datastore: KubernetesDatastore;
   /** Of the plugins on the nodes. */
@@ -46,7 +48,8 @@ export class ControllerWorld {
     this.datastore = kubernetesDatastore(api, { group: LEGACY_GROUP, onDamaged: () => void unreadable++ });
     const allocatorClock = { nowMs: () => clock.date().getTime(), nowNs: () => BigInt(clock.date().getTime()) * 1_000_000n };
     this.allocator = new Allocator({ datastore: this.datastore, clock: allocatorClock, random: () => 0.5, sleep: async () => {} });
-    const view = new ClusterView(api, LEGACY_GROUP, true);
+    const kinds = { endpointObjects: true, identities: settings.identities };
+    const view = new ClusterView(api, LEGACY_GROUP, kinds);
     this.context = {
       view,
       live: new LiveCluster(api),
@@ -63,8 +66,9 @@ export class ControllerWorld {
       leakGraceMs: settings["leak-grace"] * 1000,
       log: { info: (message) => log.push(message), error: (message) => log.push(message) },
       onReleased: (reason, addresses) => this.released.push(`${reason} ${addresses}`),
+      onIdentity: (change) => this.identityChanges.push(change),
     };
-    this.duties = new Duties(this.context, settings, true);
+    this.duties = new Duties(this.context, settings, kinds);
     for (const node of nodes) this.addNode(node);
     if (!settings["cluster-information"]) this.setReady(true);
   }

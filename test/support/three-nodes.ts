@@ -20,6 +20,7 @@ const ROUTER = 254;
 const PORT = 8080;
 
 export interface WorldPod {
+  readonly namespace: string;
   readonly name: string;
   readonly machine: Machine;
   readonly sandbox: Sandbox;
@@ -159,22 +160,35 @@ export class ThreeNodes implements AsyncDisposable {
   /** A pod with addresses of both families, which answers connections with its name. */
   async addPod(machine: Machine, name: string, conf: Readonly<Record<string, unknown>> = {}, annotations = {}): Promise<WorldPod> {
     await this.cluster.createPod(name, { namespace: NAMESPACE, node: machine.name, annotations });
-    const sandbox = await machine.host.addPod(name);
+    const pod = await this.attachPod(machine, NAMESPACE, name, conf);
+    const listen = ["/usr/bin/socat", `TCP6-LISTEN:${PORT},fork,reuseaddr,ipv6-v6only=0`, `SYSTEM:echo ${name}`];
+    startProcess(["/usr/sbin/ip", "netns", "exec", pod.sandbox.name, ...listen], `${machine.host.dir}/socat.log`);
+    return pod;
+  }
+
+  /** A sandbox and its ADD, for a pod whose object is there. */
+  async attachPod(machine: Machine, namespace: string, name: string, conf: Readonly<Record<string, unknown>> = {}): Promise<WorldPod> {
+    const sandbox = await machine.host.addPod(`${namespace}-${name}`);
     const container = `c${++this.#containers}`;
-    const run = await machine.host.cni("ADD", { ...this.#call(machine, name, container, conf), pod: sandbox });
+    const run = await machine.host.cni("ADD", { ...this.#call({ machine, namespace, name, container }, conf), pod: sandbox });
     if (run.exit !== 0) throw new Error(`ADD of ${name}: exit ${run.exit}: ${run.stdout}${run.stderr}\n${machine.agent.log}`);
     const ips = (run.json as { ips: { address: string }[] }).ips.map(({ address }) => address.slice(0, address.indexOf("/")));
     const find = (isSixth: boolean) => ips.find((ip) => ip.includes(":") === isSixth) ?? "";
-    const listen = ["/usr/bin/socat", `TCP6-LISTEN:${PORT},fork,reuseaddr,ipv6-v6only=0`, `SYSTEM:echo ${name}`];
-    startProcess(["/usr/sbin/ip", "netns", "exec", sandbox.name, ...listen], `${machine.host.dir}/socat.log`);
-    return { name, machine, sandbox, container, ipv4: find(false), ipv6: find(true) };
+    return { namespace, name, machine, sandbox, container, ipv4: find(false), ipv6: find(true) };
   }
 
-  async removePod({ name, machine, sandbox, container }: WorldPod): Promise<void> {
-    const run = await machine.host.cni("DEL", { ...this.#call(machine, name, container, {}), pod: sandbox });
-    if (run.exit !== 0) throw new Error(`DEL of ${name}: exit ${run.exit}: ${run.stdout}${run.stderr}`);
-    if ((await this.cluster.get("v1", "pods", name, NAMESPACE)) !== undefined) await this.cluster.remove("v1", "pods", name, NAMESPACE);
+  async removePod(pod: WorldPod): Promise<void> {
+    const { namespace, name, machine, sandbox } = pod;
+    await this.detachPod(pod);
+    if ((await this.cluster.get("v1", "pods", name, namespace)) !== undefined) await this.cluster.remove("v1", "pods", name, namespace);
     await machine.host.removePod(sandbox);
+  }
+
+  /** Its DEL; object and sandbox stay. */
+  async detachPod(pod: WorldPod): Promise<void> {
+    const { name, machine, sandbox } = pod;
+    const run = await machine.host.cni("DEL", { ...this.#call(pod, {}), pod: sandbox });
+    if (run.exit !== 0) throw new Error(`DEL of ${name}: exit ${run.exit}: ${run.stdout}${run.stderr}`);
   }
 
   /** What a pod is answered at its first try; "" when nobody answers. */
@@ -230,11 +244,14 @@ export class ThreeNodes implements AsyncDisposable {
   }
 
   /** Names of the call that ADD and DEL have in common. */
-  #call(machine: Machine, pod: string, containerId: string, change: Readonly<Record<string, unknown>>) {
+  #call(
+    { machine, namespace, name, container }: Pick<WorldPod, "machine" | "namespace" | "name" | "container">,
+    change: Readonly<Record<string, unknown>>,
+  ) {
     return {
       plugin: "calico",
-      containerId,
-      args: `K8S_POD_NAME=${pod};K8S_POD_NAMESPACE=${NAMESPACE};K8S_POD_INFRA_CONTAINER_ID=${containerId}`,
+      containerId: container,
+      args: `K8S_POD_NAME=${name};K8S_POD_NAMESPACE=${namespace};K8S_POD_INFRA_CONTAINER_ID=${container}`,
       conf: {
         cniVersion: "1.0.0",
         name: "net1",

@@ -88,6 +88,7 @@ it("asks the controller only for figures that it has", async () => {
     leads: () => true,
     kubeControllers: () => undefined,
     checks: () => checks.map(({ name, look }) => ({ name, state: look().state })),
+    identities: () => undefined,
   });
   const text = await metrics.text();
   const known = [...seriesOf(text).keys()];

@@ -62,7 +62,7 @@ describe("tortiectl node", () => {
     const yaml = await at.tortie("endpoints", "-o", "yaml");
     const json = await at.tortie("endpoints", "--json");
 
-    expect(wide.stdout).toMatch(/^ID .* CONTAINER +NETWORK +MAC +SANDBOX +ADDED\n/);
+    expect(wide.stdout).toMatch(/^ID .* CONTAINER +NETWORK +MAC +SANDBOX +ADDED +IDENTITY\n/);
     expect(wide.stdout).toContain("net1");
     expect(parse(yaml.stdout)).toEqual(JSON.parse(json.stdout));
     expect((await at.tortie("endpoints", "-o", "json")).stdout).toBe(json.stdout);

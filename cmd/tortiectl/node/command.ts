@@ -1,19 +1,12 @@
 import type { Argv, CommandModule } from "yargs";
-import { DEFAULT_SOCKET } from "../../../handover/run-directory.ts";
-import { type CommandContext, OUTPUT_OPTIONS, outputOf, shown } from "../terminal.ts";
-import type { NodeOptions } from "./run.ts";
+import { AGENT_OPTIONS, agentOptions, type CommandContext, OUTPUT_OPTIONS, outputOf, shown } from "../terminal.ts";
 
 export function nodeCommand(context: CommandContext): CommandModule {
   return {
     command: "node",
     describe: "Ask the agent of this node, tortie-node",
     builder: (argv) => {
-      argv.option("socket", {
-        type: "string",
-        describe: `The agent's socket; default: TORTIE_SOCK, else ${DEFAULT_SOCKET}`,
-        requiresArg: true,
-      });
-      argv.option("json", { type: "boolean", default: false, describe: "Print the agent's answer as JSON" });
+      argv.options(AGENT_OPTIONS);
       addShown(argv, context, "status", "What the agent does, waits for and has found", "Follow it, for instance through an upgrade");
       addHealth(argv, context);
       addShown(argv, context, "endpoints", "The endpoints of this node", "Follow pods that come and go");
@@ -40,7 +33,7 @@ function addShown(
     builder: (command) => command.options(OUTPUT_OPTIONS).example(`$0 node ${name} --watch`, followed),
     handler: async (given) => {
       const commands = await import("./run.ts");
-      const options = { ...optionsOf(given), output: outputOf(given), watch: given.watch };
+      const options = { ...agentOptions(given), output: outputOf(given), watch: given.watch };
       finish(await shown(terminal, options.watch, (on) => commands[name](options, on)));
     },
   });
@@ -54,7 +47,7 @@ function addHealth(argv: Argv, { terminal, finish }: CommandContext): void {
       command
         .option("live", { type: "boolean", default: false, describe: "Ask whether the process is alive" })
         .example("$0 node health --live", "As a liveness probe asks"),
-    handler: async (given) => finish(await (await import("./run.ts")).health({ ...optionsOf(given), live: given.live }, terminal)),
+    handler: async (given) => finish(await (await import("./run.ts")).health({ ...agentOptions(given), live: given.live }, terminal)),
   });
 }
 
@@ -74,7 +67,7 @@ function addEndpoint(argv: Argv, { terminal, finish }: CommandContext): void {
           ["$0 node endpoint default/web", "A pod of this node"],
           ["$0 node endpoint 10.244.9.3 --json", "Who has the address here"],
         ]),
-    handler: async (given) => finish(await (await import("./run.ts")).endpoint({ ...optionsOf(given), id: given.id }, terminal)),
+    handler: async (given) => finish(await (await import("./run.ts")).endpoint({ ...agentOptions(given), id: given.id }, terminal)),
   });
 }
 
@@ -82,7 +75,7 @@ function addPlain(argv: Argv, { terminal, finish }: CommandContext, name: "confi
   argv.command({
     command: name,
     describe,
-    handler: async (given) => finish(await (await import("./run.ts"))[name](optionsOf(given), terminal)),
+    handler: async (given) => finish(await (await import("./run.ts"))[name](agentOptions(given), terminal)),
   });
 }
 
@@ -94,12 +87,6 @@ function addLogLevel(argv: Argv, { terminal, finish }: CommandContext): void {
       command
         .positional("level", { choices: ["debug", "info", "error"] as const, describe: "Default: show it" })
         .example("$0 node log-level debug", "More, until the agent ends"),
-    handler: async (given) => finish(await (await import("./run.ts")).logLevel({ ...optionsOf(given), level: given.level }, terminal)),
+    handler: async (given) => finish(await (await import("./run.ts")).logLevel({ ...agentOptions(given), level: given.level }, terminal)),
   });
-}
-
-/** Takes the options as they are: yargs has judged the types. */
-function optionsOf(given: Readonly<Record<string, unknown>>): NodeOptions {
-  const socket = typeof given.socket === "string" && given.socket !== "" ? given.socket : process.env.TORTIE_SOCK || DEFAULT_SOCKET;
-  return { socket, json: given.json === true };
 }

@@ -1,31 +1,27 @@
 /** Runs `tortiectl node …`: one function a subcommand, each one read over the typed client. */
 
-import { AgentApiError, AgentClient } from "../../../agent/api/client.ts";
+import type { AgentClient } from "../../../agent/api/client.ts";
 import type { EndpointModel } from "../../../agent/api/endpoint-schema.ts";
 import { formatAddress, parseAddress } from "../../../lib/addresses/address.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
-import { columns, type Output, printDocument, printError, reportError, type Terminal } from "../terminal.ts";
+import { type AgentOptions, asking } from "../ask-agent.ts";
+import { columns, type Output, printDocument, type Terminal } from "../terminal.ts";
 
-export interface NodeOptions {
-  readonly socket: string;
-  readonly json: boolean;
-}
-
-interface EndpointOptions extends NodeOptions {
+interface EndpointOptions extends AgentOptions {
   readonly id: string;
 }
 
-interface ListOptions extends NodeOptions {
+interface ListOptions extends AgentOptions {
   readonly output: Output;
   readonly watch: boolean;
 }
 
-interface LevelOptions extends NodeOptions {
+interface LevelOptions extends AgentOptions {
   /** `undefined`: it is shown. */
   readonly level: string | undefined;
 }
 
-interface HealthOptions extends NodeOptions {
+interface HealthOptions extends AgentOptions {
   /** Asks whether the process is alive, not whether it can add pods. */
   readonly live: boolean;
 }
@@ -102,7 +98,7 @@ export function endpoint(options: EndpointOptions, terminal: Terminal): Promise<
   });
 }
 
-export function config(options: NodeOptions, terminal: Terminal): Promise<number> {
+export function config(options: AgentOptions, terminal: Terminal): Promise<number> {
   return asking(options, terminal, async (client) => {
     const { body: found } = await client.call("getConfig", {});
     if (options.json) {
@@ -135,7 +131,7 @@ export function logLevel(options: LevelOptions, terminal: Terminal): Promise<num
   });
 }
 
-export function metrics(options: NodeOptions, terminal: Terminal): Promise<number> {
+export function metrics(options: AgentOptions, terminal: Terminal): Promise<number> {
   return asking(options, terminal, async (client) => {
     if (options.json) terminal.out(json((await client.call("getMetrics", {})).body));
     else terminal.out((await client.call("getMetricsText", {})).body.trimEnd());
@@ -154,24 +150,6 @@ function isDocument(output: Output): output is "json" | "yaml" {
   return output === "json" || output === "yaml";
 }
 
-async function asking({ socket }: NodeOptions, terminal: Terminal, work: (client: AgentClient) => Promise<number>): Promise<number> {
-  try {
-    return await work(new AgentClient(socket));
-  } catch (error) {
-    if (!(error instanceof AgentApiError)) return reportError(terminal, error);
-    if (terminal.json === true) {
-      // "endpoint-unknown: list the endpoints" (docs/reference/api.md)
-      const [, word = null, next = null] = /^([a-z-]+): (.*)$/s.exec(error.answer.details ?? "") ?? [];
-      printError(terminal, { word, message: error.answer.msg, next });
-      return 1;
-    }
-    const { bold, red, dim } = terminal.colors;
-    terminal.err(`${red("tortiectl:")} ${bold(error.answer.msg)}`);
-    if (error.answer.details !== undefined) terminal.err(`  ${dim(error.answer.details)}`);
-    return 1;
-  }
-}
-
 function row({ id, status: { state, networking, "external-identifiers": names } }: EndpointModel): string[] {
   const pod = names["k8s-pod-name"];
   return [
@@ -184,10 +162,10 @@ function row({ id, status: { state, networking, "external-identifiers": names } 
   ];
 }
 
-const WIDE_COLUMNS = ["NETWORK", "MAC", "SANDBOX", "ADDED"];
+const WIDE_COLUMNS = ["NETWORK", "MAC", "SANDBOX", "ADDED", "IDENTITY"];
 
-function wideCells({ status: { attachment, networking, "committed-at": added } }: EndpointModel): string[] {
-  return [attachment.network, networking.mac ?? "-", networking.netns || "-", added ?? "not yet"];
+function wideCells({ status: { attachment, networking, "committed-at": added, identity } }: EndpointModel): string[] {
+  return [attachment.network, networking.mac ?? "-", networking.netns || "-", added ?? "not yet", identity?.id.toString() ?? "-"];
 }
 
 function facts(found: EndpointModel): string[][] {
@@ -205,10 +183,11 @@ function facts(found: EndpointModel): string[][] {
     ["pod end", [networking["container-interface-name"], networking.mac].filter((one) => one !== undefined).join(" ")],
     ["sandbox", networking.netns || "-"],
     ["added", status["committed-at"] ?? "not yet"],
+    ["identity", status.identity === undefined ? "-" : `${status.identity.id} (${status.identity.labels.join(" ")})`],
   ];
 }
 
-function json(value: unknown): string {
+export function json(value: unknown): string {
   return JSON.stringify(value, undefined, 2);
 }
 

@@ -2,11 +2,12 @@
  * Decodes and encodes IPAMBlock (I§2.4). What choosing a block needs is decoded at once, the record of every address at first use: a list
  * of all blocks costs little then, and one damaged block does not spoil it.
  */
-import { bitsOf, parsePrefix } from "../../addresses/address.ts";
+import { type Address, addressAt, bitsOf, type Prefix, parsePrefix } from "../../addresses/address.ts";
 import { type Fields, field, has, isNumber, listOf, mapOf, objects, section, text, texts } from "../../json/decode.ts";
+import type { Selection } from "../../kubernetes/watch/kubernetes-feed.ts";
 import type { BlockOwner } from "../datastore.ts";
 import type { AllocationAttribute, Block, Handle } from "../resources.ts";
-import { type Codec, damaged, named, nameOfBlock, nameOfHandle, type Spec } from "./codec.ts";
+import { type ApiGroup, type Codec, damaged, isMarked, named, nameOfBlock, nameOfHandle, resourceOf, type Spec } from "./codec.ts";
 
 const KIND = "IPAMBlock";
 
@@ -30,6 +31,47 @@ export const blockCodec: Codec<string, Block> = {
   verify: verifyBlock,
   encode: encodeBlock,
 };
+
+/** An address of a block that is given to somebody. */
+export interface WatchedAllocation {
+  readonly address: Address;
+  readonly node: string | undefined;
+  readonly namespace: string | undefined;
+  readonly pod: string | undefined;
+  /** Of what is no pod: a tunnel's end. */
+  readonly type: string | undefined;
+}
+
+/** A block as a watch has it: little of each address, since an agent keeps those of the whole cluster. */
+export interface WatchedBlock {
+  readonly cidr: Prefix;
+  readonly affinity: BlockOwner | undefined;
+  readonly allocated: readonly WatchedAllocation[];
+}
+
+/** Selects all blocks, for whoever watches them once for several readers. One that is marked as deleted is left out (I§2.4). */
+export function blockSelection(group: ApiGroup): Selection<WatchedBlock | undefined> {
+  return {
+    name: "ipamblocks of all nodes",
+    path: `/apis/${group}/${blockCodec.plural(group)}`,
+    prepare: blockCodec.prepare,
+    decode: (object) => (isMarked(object) ? undefined : watchedBlock(blockCodec.decode(resourceOf(object)))),
+  };
+}
+
+/** Leaves out a block whose CIDR cannot be read. @throws DatastoreError `invalid` */
+export function watchedBlock({ cidr: text, affinity, allocations, attributes }: Block): WatchedBlock | undefined {
+  const cidr = parsePrefix(text);
+  if (cidr === undefined) return undefined;
+  const allocated: WatchedAllocation[] = [];
+  for (const [ordinal, index] of allocations.entries()) {
+    const owner = index === null ? undefined : attributes[index]?.activeOwner;
+    if (owner === undefined) continue;
+    const { node, namespace, pod, type } = owner;
+    allocated.push({ address: addressAt(cidr, ordinal), node, namespace, pod, type });
+  }
+  return { cidr, affinity, allocated };
+}
 
 /** Looks at what `decodeBlock` leaves for later. @throws DatastoreError `invalid` */
 export function verifyBlock(block: Block): void {

@@ -41,8 +41,8 @@ export class ApiConnection {
   }
 
   /** Sends a GET whose answer is read while it comes; it ends with the signal or with `close`. @throws as `exchange` */
-  stream(path: string, signal: AbortSignal, limitMs = LIMIT_MS): Promise<Response> {
-    const call = { method: "GET", path } as const;
+  stream(asked: Pick<ApiCall, "path" | "accept">, signal: AbortSignal, limitMs = LIMIT_MS): Promise<Response> {
+    const call = { method: "GET", ...asked } as const;
     return this.#send(call, (session) => session.transport.stream(wireRequest(call, session, true), signal, limitMs));
   }
 
@@ -184,10 +184,11 @@ async function openSession(config: ApiConfig, former: Session | undefined): Prom
 
 /** Writes a call as it goes out in a session. @param isRepeatable doing twice what it asks does no harm */
 export function wireRequest(
-  { method, path, body, contentType = "application/json" }: ApiCall,
-  { config, headers }: Session,
+  { method, path, body, contentType = "application/json", accept }: ApiCall,
+  { config, headers: own }: Session,
   isRepeatable: boolean,
 ): WireRequest {
+  const headers = accept === undefined ? own : own.map(([name, value]) => [name, name === "Accept" ? accept : value] as const);
   return {
     method,
     target: config.server.basePath + path,

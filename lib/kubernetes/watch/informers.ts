@@ -9,6 +9,7 @@ import { systemErrorCode } from "../../system/errno.ts";
 import { type BackOff, type Clock, NEVER, pauseAfter, SYSTEM_CLOCK, untilAborted } from "../../system/waiting.ts";
 import { statusError } from "../client/answers.ts";
 import type { ApiConnection } from "../client/connection.ts";
+import { catchUp } from "./catching-up.ts";
 import { type Feed, GoneError, SilenceError, type Sink, WatchError } from "./feed.ts";
 import { KubernetesFeed, type Selection, type WatchSource } from "./kubernetes-feed.ts";
 import type { CacheState, ResourceCache } from "./resource-cache.ts";
@@ -65,7 +66,7 @@ export class Watches implements AsyncDisposable {
 export class Informers extends Watches {
   readonly #source: WatchSource;
 
-  constructor(connection: ApiConnection, options: WatchesOptions = {}) {
+  constructor(connection: WatchedServer, options: WatchesOptions = {}) {
     super(options);
     this.#source = connectionSource(connection);
   }
@@ -76,15 +77,18 @@ export class Informers extends Watches {
   }
 }
 
-function connectionSource(connection: ApiConnection): WatchSource {
+/** What watches need of a connection. */
+export type WatchedServer = Pick<ApiConnection, "server" | "exchange" | "stream" | "redact">;
+
+function connectionSource(connection: WatchedServer): WatchSource {
   return {
-    async list(path) {
-      const answer = await connection.exchange({ method: "GET", path }, LIST_LIMIT_MS);
+    async list(path, _signal, accept) {
+      const answer = await connection.exchange({ method: "GET", path, accept }, LIST_LIMIT_MS);
       if (answer.status === 200) return answer.body;
       throw statusError(`list ${connection.server}${path}`, { ...answer, body: connection.redact(answer.body) }, false);
     },
-    async watch(path, signal) {
-      const response = await connection.stream(path, signal);
+    async watch(path, signal, accept) {
+      const response = await connection.stream({ path, accept }, signal);
       if (response.status === 200 && response.body !== null) return response.body;
       const body = connection.redact((await response.text()).slice(0, MOST_OF_A_REFUSAL));
       const refusal = { status: response.status, contentType: response.headers.get("content-type") ?? "", retryAfter: "", body };
@@ -164,6 +168,12 @@ export class ResourceWatcher<T> implements ResourceCache<T> {
   async untilSynced(signal = NEVER): Promise<void> {
     signal.throwIfAborted();
     await untilAborted(this.#synced.promise, signal);
+  }
+
+  async caughtUp(signal: AbortSignal): Promise<void> {
+    await this.untilSynced(signal);
+    const progress = { versions: () => this.#store.versions(), reached: () => this.#version };
+    await catchUp(this.#feed, progress, this.#options.clock, AbortSignal.any([signal, this.#stopping.signal]));
   }
 
   start(): void {

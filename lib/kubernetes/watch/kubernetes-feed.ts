@@ -22,13 +22,23 @@ export interface Selection<T> extends Selectors {
   readonly decode: (object: Fields) => T;
   /** How often the watch is requested again, as proof that the server can be reached. */
   readonly heartbeatSeconds?: number | undefined;
+  /** The server leaves out everything but the metadata; `decode` gets nothing else. */
+  readonly isMetadataOnly?: boolean;
+  /** There may be tens of thousands: the first list comes in pages too, since parsing it whole would keep everything else waiting. */
+  readonly isLarge?: boolean;
 }
+
+/**
+ * Asks for metadata alone (Kubernetes API concepts, "Metadata-only fetches"); a server that knows no such form sends whole objects.
+ */
+const METADATA_OF_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json";
+const METADATA_OF_EVENT = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json";
 
 /** How the server is asked: by an `ApiConnection`, or by a test. Both are rejected with an error whose `status` is the HTTP status. */
 export interface WatchSource {
-  /** @param target path and query @returns text of the answer */
-  list(target: string, signal: AbortSignal): Promise<string>;
-  watch(target: string, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>>;
+  /** @param target path and query @param accept which form is asked for; `undefined`: whole objects @returns text of the answer */
+  list(target: string, signal: AbortSignal, accept?: string): Promise<string>;
+  watch(target: string, signal: AbortSignal, accept?: string): Promise<AsyncIterable<Uint8Array>>;
 }
 
 export class KubernetesFeed<T> implements Feed<T> {
@@ -51,10 +61,11 @@ export class KubernetesFeed<T> implements Feed<T> {
   }
 
   async list(sink: Pick<Sink<T>, "put">, mayBeOld: boolean, signal: AbortSignal): Promise<string> {
-    const { path, prepare = asItIs } = this.#selection;
-    const ask = (query: string) => unlessGone(async () => parsePage(prepare(await this.#source.list(path + query, signal))));
+    const { path, prepare = asItIs, isMetadataOnly = false, isLarge = false } = this.#selection;
+    const accept = isMetadataOnly ? METADATA_OF_LIST : undefined;
+    const ask = (query: string) => unlessGone(async () => parsePage(prepare(await this.#source.list(path + query, signal, accept))));
     let version = "";
-    for await (const page of pagesOf(ask, this.#selection, mayBeOld)) {
+    for await (const page of pagesOf(ask, this.#selection, mayBeOld && !isLarge)) {
       for (const item of page.items) this.#put(sink, item);
       version = page.version;
     }
@@ -62,12 +73,13 @@ export class KubernetesFeed<T> implements Feed<T> {
   }
 
   async follow(version: string, sink: Sink<T>, begun: () => void, signal: AbortSignal): Promise<void> {
-    const { path, prepare = asItIs } = this.#selection;
+    const { path, prepare = asItIs, isMetadataOnly = false } = this.#selection;
+    const accept = isMetadataOnly ? METADATA_OF_EVENT : undefined;
     const seconds = this.#watchSeconds();
     const terms = ["watch=true", "allowWatchBookmarks=true", `timeoutSeconds=${seconds}`, `resourceVersion=${version}`];
     const target = `${path}?${[...selectorTerms(this.#selection), ...terms].join("&")}`;
     const open = async (ended: AbortSignal) => {
-      const body = await unlessGone(() => this.#source.watch(target, ended));
+      const body = await unlessGone(() => this.#source.watch(target, ended, accept));
       begun();
       return watchEvents(body, prepare);
     };

@@ -40,6 +40,8 @@ export interface ResourceCache<T> {
   onChange(listener: (change: CacheChange<T>) => void): () => void;
   /** Waits for the first complete list. @throws the signal's reason */
   untilSynced(signal?: AbortSignal): Promise<void>;
+  /** Waits until everything is here that the server had when this was called: costs a list. @throws the signal's reason; Error */
+  caughtUp(signal: AbortSignal): Promise<void>;
 }
 
 interface Entry<T> {
@@ -65,6 +67,11 @@ export class ResourceStore<T> {
 
   list(): readonly T[] {
     return [...this.#entries.values()].map(({ value }) => value).filter((value) => value !== undefined);
+  }
+
+  /** Lists the versions of all objects, those that cannot be read included. */
+  versions(): ReadonlyMap<string, string> {
+    return new Map([...this.#entries].map(([key, { version }]) => [key, version]));
   }
 
   onChange(listener: (change: CacheChange<T>) => void): () => void {

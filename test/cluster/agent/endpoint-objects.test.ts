@@ -1,6 +1,7 @@
 /** Endpoint objects on a real API server, as the agent's own account: made once, mended, replaced by UID, never another's (A§6.3, A§6.4). */
 
 import { readdirSync } from "node:fs";
+import type { NumberedLabels } from "../../../agent/identities/lookup.ts";
 import { type ObjectEndpoint, PLURAL } from "../../../agent/objects/endpoint-object.ts";
 import { kubernetesClients } from "../../../agent/objects/object-api.ts";
 import { type EndpointObjects, endpointObjects } from "../../../agent/objects/start.ts";
@@ -38,6 +39,8 @@ class Agent implements AsyncDisposable {
   readonly clock = new FakeClock();
   readonly endpoints = new Map<number, ObjectEndpoint>();
   readonly findings = new Map<string, string>();
+  /** Of every pod. */
+  identity: NumberedLabels | undefined;
   readonly objects: EndpointObjects;
   readonly pods: ResourceCache<Pod>;
   readonly #controllers = new Tasks({ clock: this.clock });
@@ -62,6 +65,7 @@ class Agent implements AsyncDisposable {
       source: {
         endpoints: () => [...this.endpoints.values()],
         pod: (key) => this.pods.get(key),
+        identity: () => this.identity,
         remember: (id, object) => {
           const endpoint = this.endpoints.get(id);
           if (endpoint !== undefined) this.endpoints.set(id, { ...endpoint, object });
@@ -197,6 +201,18 @@ describe("A-O01: an ADD, then three builds that change nothing", () => {
       status: { state: "ready" },
     });
     expect(agent.endpoints.get(12)?.object?.uid).toBe(object?.metadata.uid);
+  });
+
+  it("has the number of the pod's labels as soon as there is one", async () => {
+    const { agent } = await agentWithObject();
+    agent.identity = { number: 0, labels: ["k8s:app=web"] };
+    await agent.clock.advance(10_000);
+    expect((await stored())?.spec).not.toHaveProperty("identity");
+    agent.identity = { number: 70_000, labels: ["k8s:app=web"] };
+    await eventually(agent, "the number", async () => (await stored())?.spec?.identity !== undefined);
+    expect((await stored())?.spec?.identity).toEqual({ id: 70_000, labels: ["k8s:app=web"] });
+    await agent.clock.advance(30_000);
+    expect(asked()).toEqual(["POST", "PATCH"]);
   });
 
   it("writes a state that is not ready, and nothing else then", async () => {

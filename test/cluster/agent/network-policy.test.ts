@@ -24,7 +24,7 @@ describe("Policies that nobody enforces", () => {
     await using world = await ApiServerNode.create(cluster);
     await world.pool("pool4", "10.69.0.0/24");
     const kubeconfig = await cluster.kubeconfigFor("agent");
-    const args = ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig, "--max-controller-interval", "1"];
+    const args = ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig, "--max-controller-interval", "1", "--policy", "off"];
     await using agent = await Agent.start(world.node, { args });
     const status = async () => (await world.node.run([`${BIN_DIR}/tortiectl`, "node", "status", "--socket", agent.socket])).stdout;
     const says = (text: string) => agent.until(text, async () => (await status()).includes(text));
@@ -33,7 +33,7 @@ describe("Policies that nobody enforces", () => {
     await makePolicy("first");
     await makePolicy("second");
     await says("there are at least 2 NetworkPolicy objects, and nobody that Tortie knows of enforces them on this node");
-    await says("next  network-policy: run Calico's Felix beside Tortie");
+    await says("next  network-policy: start the agent with --policy auto");
     expect(await status()).toContain("tortie-node is warning");
 
     await world.node.run(["nft", "add table ip filter; add chain ip filter cali-FORWARD"]);
@@ -56,7 +56,17 @@ describe("Policies that nobody enforces", () => {
     const kubeconfig = await cluster.kubeconfigFor("agent");
     const since = await cluster.mark();
     await using agent = await Agent.start(world.node, {
-      args: ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig, "--policy-warning=false", "--max-controller-interval", "1"],
+      args: [
+        "--datastore-type",
+        "kubernetes",
+        "--kubeconfig",
+        kubeconfig,
+        "--policy",
+        "off",
+        "--policy-warning=false",
+        "--max-controller-interval",
+        "1",
+      ],
     });
     const { json } = await agent.request("GET", "/healthz");
     expect(json).toMatchObject({ checks: expect.not.arrayContaining([expect.objectContaining({ name: "network-policy" })]) });

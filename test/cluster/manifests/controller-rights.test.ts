@@ -19,6 +19,9 @@ const ELSEWHERE = new Set([
   "get virtualmachines",
   // A handle of several addresses of which one stays.
   "update ipamhandles",
+  // An identity that another writer creates at the same moment, and one that nobody has used for a day.
+  "get tortieidentities",
+  "delete tortieidentities",
   // How long a released address is kept back: asked of a block in which one is.
   "get ipamconfigurations",
   "get ipamconfigs",
@@ -66,6 +69,12 @@ describe.each<CalicoGroup>([LEGACY, V3])("the controller's account, with objects
     const pod = async () => (await cluster.get("v1", "pods", "ended", NAMESPACE))?.metadata.annotations ?? {};
     await until("the ended pod's annotation to go", async () => !(await pod())["cni.projectcalico.org/podIP"]);
     await until("the leak to go", async () => (await addresses.of("node2")).addresses.length === 1);
+    const identities = () => cluster.list("tortie.dev/v1alpha1", "tortieidentities");
+    await until("the identity of the pod in use", async () => (await identities()).length > 0);
+    const [identity] = await identities();
+    const retired = { spec: { state: "retired", retiredAt: "2030-01-01T00:00:00Z" } };
+    await cluster.api("PATCH", `/apis/tortie.dev/v1alpha1/tortieidentities/${identity?.metadata.name}`, retired, MERGE);
+    await until("its revival", async () => (await identities()).every(({ spec }) => spec?.state === "active"));
     await addresses.allocator.releaseByHandle("net1.used-c");
     await cluster.remove("v1", "pods", "used", NAMESPACE);
     await cluster.api("DELETE", `/apis/${group}/ippools/pool`);

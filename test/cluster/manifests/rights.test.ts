@@ -53,6 +53,8 @@ const ELSEWHERE = new Set([
   "get ipamconfigurations",
   // Addresses for other nodes' tunnels, of pools that want one; and below, ranges.
   "patch nodes/status",
+  // Dropped packets and invalid policies.
+  "create events",
   // An object that is there already, or changes.
   "get tortieendpoints",
   "patch tortieendpoints",

@@ -1,4 +1,4 @@
-/** One image of one layer, Debian's static busybox, as `docker save` writes them; the runtime's sandboxes are of it too. */
+/** Images of one layer, with Debian's static busybox, as `docker save` writes them; the runtime's sandboxes are of one too. */
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { chmodSync, cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
@@ -15,34 +15,51 @@ const SERVE = `#!/bin/sh\ntrap "exit 0" TERM INT\nhttpd -p 8080 -h /www\nwhile :
 
 /** @returns the archive */
 export function makeImage(directory: string): string {
-  const root = join(directory, "root");
-  for (const name of ["bin", "etc", "tmp", "www", "proc", "sys", "dev"]) mkdirSync(join(root, name), { recursive: true });
-  cpSync("/bin/busybox", join(root, "bin/busybox"));
-  for (const applet of APPLETS) symlinkSync("busybox", join(root, "bin", applet));
-  writeFileSync(join(root, "etc/passwd"), "root:x:0:0:root:/:/bin/sh\n");
+  const root = rootOf(directory);
+  mkdirSync(join(root, "www"));
   writeFileSync(join(root, "www/index.html"), "ok\n");
   writeFileSync(join(root, "bin/serve"), SERVE);
   chmodSync(join(root, "bin/serve"), 0o755);
-  execFileSync("tar", ["-C", root, "-cf", join(directory, "layer.tar"), "."]);
+  return archiveOf(directory, { [PAUSE_IMAGE]: ["/bin/sleep", "2147483647"], [TEST_IMAGE]: ["/bin/serve"] });
+}
+
+/**
+ * The image of Kubernetes' own tests: their program and a shell.
+ * @returns the archive
+ */
+export function makeAgnhostImage(directory: string, agnhost: string, name: string): string {
+  cpSync(agnhost, join(rootOf(directory), "agnhost"));
+  return archiveOf(directory, { [name]: ["/agnhost"] });
+}
+
+function rootOf(directory: string): string {
+  const root = join(directory, "root");
+  for (const name of ["bin", "etc", "tmp", "proc", "sys", "dev"]) mkdirSync(join(root, name), { recursive: true });
+  cpSync("/bin/busybox", join(root, "bin/busybox"));
+  for (const applet of APPLETS) symlinkSync("busybox", join(root, "bin", applet));
+  writeFileSync(join(root, "etc/passwd"), "root:x:0:0:root:/:/bin/sh\n");
+  return root;
+}
+
+/** @param entrypoints name of an image → what it runs */
+function archiveOf(directory: string, entrypoints: Readonly<Record<string, readonly string[]>>): string {
+  execFileSync("tar", ["-C", join(directory, "root"), "-cf", join(directory, "layer.tar"), "."]);
   const digest = createHash("sha256")
     .update(readFileSync(join(directory, "layer.tar")))
     .digest("hex");
-  const configuration = (entrypoint: readonly string[]) =>
-    JSON.stringify({
+  const images = Object.entries(entrypoints).map(([name, entrypoint], index) => {
+    const configuration = {
       architecture: ARCHITECTURES[arch()],
       os: "linux",
       created: "1970-01-01T00:00:00Z",
       config: { Env: ["PATH=/bin"], Entrypoint: entrypoint, WorkingDir: "/" },
       rootfs: { type: "layers", diff_ids: [`sha256:${digest}`] },
-    });
-  writeFileSync(join(directory, "test.json"), configuration(["/bin/serve"]));
-  writeFileSync(join(directory, "pause.json"), configuration(["/bin/sleep", "2147483647"]));
-  const images = [
-    { Config: "pause.json", RepoTags: [PAUSE_IMAGE], Layers: ["layer.tar"] },
-    { Config: "test.json", RepoTags: [TEST_IMAGE], Layers: ["layer.tar"] },
-  ];
+    };
+    writeFileSync(join(directory, `${index}.json`), JSON.stringify(configuration));
+    return { Config: `${index}.json`, RepoTags: [name], Layers: ["layer.tar"] };
+  });
   writeFileSync(join(directory, "manifest.json"), JSON.stringify(images));
   const archive = join(directory, "image.tar");
-  execFileSync("tar", ["-C", directory, "-cf", archive, "manifest.json", "pause.json", "test.json", "layer.tar"]);
+  execFileSync("tar", ["-C", directory, "-cf", archive, "manifest.json", ...images.map(({ Config }) => Config), "layer.tar"]);
   return archive;
 }

@@ -3,15 +3,15 @@ import { join } from "node:path";
 import { writeKubeconfig } from "./credentials.ts";
 import {
   agentAccess,
-  agentDefinitions,
   calicoDefinitions,
   controllerAccess,
   installAccess,
   kubevirtDefinitions,
   newClusterAccess,
+  ownDefinitions,
   pluginAccess,
 } from "./manifests.ts";
-import { AGENT_KINDS, type ApiObject, calicoPlurals, KUBEVIRT_KINDS, LEGACY, pathOf } from "./resources.ts";
+import { type ApiObject, calicoPlurals, KUBEVIRT_KINDS, LEGACY, OWN_KINDS, pathOf } from "./resources.ts";
 import type { TestCluster } from "./test-cluster.ts";
 import { until } from "./until.ts";
 
@@ -59,7 +59,7 @@ export async function install(cluster: TestCluster): Promise<void> {
   const objects = [
     ...cluster.groups.flatMap(calicoDefinitions),
     ...kubevirtDefinitions(),
-    ...agentDefinitions(),
+    ...ownDefinitions(),
     ...pluginAccess(),
     ...agentAccess(),
     ...installAccess(),
@@ -81,7 +81,7 @@ export async function install(cluster: TestCluster): Promise<void> {
 export async function answersForEveryKind(cluster: TestCluster): Promise<void> {
   const calico = cluster.groups.flatMap((group) => calicoPlurals(group).map((plural) => [group, plural] as const));
   await Promise.all(
-    [...calico, ...KUBEVIRT_KINDS, ...AGENT_KINDS].map(async ([group, plural]) => {
+    [...calico, ...KUBEVIRT_KINDS, ...OWN_KINDS].map(async ([group, plural]) => {
       const path = pathOf(group, plural);
       await until(path, async () => (await cluster.api("GET", path)).status === 200);
     }),

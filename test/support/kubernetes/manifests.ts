@@ -41,9 +41,9 @@ export function newClusterAccess(): readonly ApiObject[] {
   return ["new-cluster", "pools"].flatMap((folder) => readManifest(join(MANIFESTS, folder, "rbac.yaml")));
 }
 
-/** CustomResourceDefinition of the agent's own objects. */
-export function agentDefinitions(): readonly ApiObject[] {
-  return readManifest(join(MANIFESTS, "crds/tortie.dev/tortieendpoints.yaml"));
+/** CustomResourceDefinitions of Tortie's own objects. */
+export function ownDefinitions(): readonly ApiObject[] {
+  return ["tortieendpoints", "tortieidentities"].flatMap((plural) => readManifest(join(MANIFESTS, `crds/tortie.dev/${plural}.yaml`)));
 }
 
 export function kubevirtDefinitions(): readonly ApiObject[] {

@@ -2,13 +2,13 @@
 import type { Answer } from "./admin-client.ts";
 import { memberAt } from "./json.ts";
 import {
-  AGENT_KINDS,
   type ApiObject,
   type CalicoGroup,
   calicoPlurals,
   isStoredObject,
   KUBEVIRT_KINDS,
   kindOf,
+  OWN_KINDS,
   pathOf,
   type StoredObject,
 } from "./resources.ts";
@@ -74,7 +74,7 @@ export class ObjectStore {
     const kinds: readonly (readonly [string, string])[] = [
       ...groups.flatMap((group) => calicoPlurals(group).map((plural) => [group, plural] as const)),
       ...KUBEVIRT_KINDS,
-      ...AGENT_KINDS,
+      ...OWN_KINDS,
       ["v1", "pods"],
       ["v1", "nodes"],
     ];

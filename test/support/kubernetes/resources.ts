@@ -40,8 +40,11 @@ export const KUBEVIRT_KINDS = [
   ["kubevirt.io/v1", "virtualmachineinstances"],
 ] as const;
 
-/** Group and plural of the agent's own objects. */
-export const AGENT_KINDS = [["tortie.dev/v1alpha1", "tortieendpoints"]] as const;
+/** Group and plural of Tortie's own objects. */
+export const OWN_KINDS = [
+  ["tortie.dev/v1alpha1", "tortieendpoints"],
+  ["tortie.dev/v1alpha1", "tortieidentities"],
+] as const;
 
 interface Kind {
   readonly plural: string;
@@ -68,6 +71,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
   "kubevirt.io/v1 VirtualMachine": { plural: "virtualmachines", isNamespaced: true },
   "kubevirt.io/v1 VirtualMachineInstance": { plural: "virtualmachineinstances", isNamespaced: true },
   "tortie.dev/v1alpha1 TortieEndpoint": { plural: "tortieendpoints", isNamespaced: true, hasStatusPath: true },
+  "tortie.dev/v1alpha1 TortieIdentity": { plural: "tortieidentities" },
   ...calicoKinds(LEGACY, { IPAMConfig: "ipamconfigs" }),
   ...calicoKinds(V3, { IPAMConfiguration: "ipamconfigurations" }),
   [`${V3} IPPool`]: { plural: "ippools", hasStatusPath: true },

@@ -204,6 +204,14 @@ describe("The API of the agent", () => {
       ["POST", "/ipam?owner=somebody&family=ipv4", "/ipam"],
       ["POST", "/ipam/192.0.2.9?owner=somebody", "/ipam/{ip}"],
       ["DELETE", "/ipam/192.0.2.9?owner=somebody&idempotent=true", "/ipam/{ip}"],
+      ["GET", "/identity", "/identity"],
+      ["GET", "/identity/70000", "/identity/{id}"],
+      ["GET", "/policy", "/policy"],
+      ["GET", "/policy/table", "/policy/table"],
+      ["GET", "/policy/explain?from=a/b&to=c/d&port=80", "/policy/explain"],
+      ["GET", "/policy/drops", "/policy/drops"],
+      ["GET", "/policy/drops/live", "/policy/drops/live"],
+      ["GET", "/policy/wait", "/policy/wait"],
       ["DELETE", `/endpoint/${id}`, "/endpoint/{id}"],
     ];
     for (const [method, path, template, body] of asked) {

@@ -22,7 +22,9 @@ it(`docs/reference/controller.md has every option of the controller: ${HINT}`, (
 });
 
 it("docs/reference/agent.md names exactly the figures that the agent has", async () => {
-  const names = new Set([...(await new AgentMetrics().text()).matchAll(/^# HELP (\S+)/gm)].map(([, name]) => name));
+  const metrics = new AgentMetrics();
+  metrics.watchPolicy(() => undefined);
+  const names = new Set([...(await metrics.text()).matchAll(/^# HELP (\S+)/gm)].map(([, name]) => name));
   const page = readFileSync(AGENT_PAGE, "utf8");
   const figures = page.slice(page.indexOf("### Figures"), page.indexOf("### Traces"));
   expect(new Set(figures.match(/tortie_\w+/g)?.filter((name) => name !== "tortie_"))).toEqual(names);

@@ -13,6 +13,7 @@ const BY_HAND = "test/system/docs/by-hand.test.ts";
 const ADMINISTRATOR = "test/cluster/docs/administrator.test.ts";
 const ROUTES = "test/cluster/docs/routes.test.ts";
 const ADDRESSES = "test/system/docs/addresses.test.ts";
+const POLICY = "test/system/docs/policy.test.ts";
 const FIRST_POD = "test/system/docs/first-pod.test.ts";
 
 /** Why no test runs a command. */
@@ -40,6 +41,12 @@ const BLOCKS: Readonly<Record<string, Readonly<Record<string, readonly (string |
   "how-to/connect-nodes.md": { "## Beside Felix": [ROUTES] },
   "how-to/drain.md": { "## The commands": [ADMINISTRATOR] },
   "how-to/dual-stack.md": { "## On one host": [ADDRESSES] },
+  "how-to/enforce-policy.md": { "## Did it work?": [POLICY], "## Turn it off": [POLICY] },
+  "how-to/explain-policy.md": {
+    "## Ask about a connection": [POLICY],
+    "## Look at what was dropped": [POLICY],
+    "## See which policies there are": [POLICY],
+  },
   "how-to/fixed-addresses.md": { "## On one host": [ADDRESSES] },
   "how-to/host-scope.md": {},
   "how-to/install-cluster.md": {
@@ -90,6 +97,17 @@ const INLINE: Readonly<Record<string, Readonly<Record<string, readonly [file: st
     'sqlite3 FILE ".backup COPY"': { notRun: "sqlite3 is no program of this project, and not among the packages that its tests install" },
   },
   "how-to/connect-nodes.md": { "tortiectl node status": STATUS, "ip route flush proto 84": [ROUTES, "ip route flush proto 84"] },
+  "how-to/enforce-policy.md": {
+    "tortiectl policy wait": [POLICY, "tortiectl policy wait"],
+    "tortiectl uninstall": ["test/system/installer/install.test.ts", 'command(host, "uninstall"'],
+    "kubectl apply": BY_A_READER,
+  },
+  "how-to/explain-policy.md": {
+    "kubectl -n kube-system exec POD -- tortiectl policy …": BY_A_READER,
+    "kubectl describe pod web": BY_A_READER,
+    "tortiectl policy explain": [POLICY, "how-to/explain-policy.md"],
+    "tortiectl node status": STATUS,
+  },
   "how-to/host-scope.md": {
     "bash scripts/render-manifests host-scope": [DAEMONSET, 'applyOverlay("host-scope")'],
     "tortiectl node status": STATUS,
@@ -101,7 +119,12 @@ const INLINE: Readonly<Record<string, Readonly<Record<string, readonly [file: st
     "tortiectl install --watch": ["test/system/installer/install.test.ts", '["install", "--watch"'],
     "tortiectl node status": STATUS,
   },
-  "how-to/migrate-from-calico.md": { "npm run build": ["package.json", '"build"'] },
+  "how-to/migrate-from-calico.md": {
+    "npm run build": ["package.json", '"build"'],
+    "tortiectl node status": STATUS,
+    "tortiectl policy check": [POLICY, '"how-to/enforce-policy.md", "## Did it work?"'],
+    "tortiectl policy list": [POLICY, '"how-to/enforce-policy.md", "## Did it work?"'],
+  },
   "how-to/monitor.md": { "tortiectl node status": STATUS },
   "how-to/move-datastore.md": { "tortiectl datastore migrate": ["test/cluster/migration/migrate.test.ts", '"datastore", "migrate"'] },
   "how-to/roll-back.md": {

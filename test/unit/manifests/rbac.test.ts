@@ -98,10 +98,12 @@ describe("manifests/node/rbac.yaml", () => {
     }
   });
 
-  it("adds watches, the node's annotations and condition, and the agent's own objects, and nothing else", () => {
+  it("adds watches, the node's annotations and condition, and the agent's own objects and events, and nothing else", () => {
     const plugins = rulesOf(pluginAccess());
     const added = [...rulesOf(agentAccess())].filter((right) => !plugins.has(right) && !/^(list|watch) /.test(right));
     expect(added.sort()).toEqual([
+      // At a pod whose packets are dropped, at a policy that is invalid.
+      "create /events",
       "create tortie.dev/tortieendpoints",
       "delete tortie.dev/tortieendpoints",
       "get tortie.dev/tortieendpoints",
@@ -124,10 +126,13 @@ describe("manifests/node/rbac.yaml", () => {
 });
 
 describe("manifests/controller/rbac.yaml", () => {
-  it("lets the controller create nothing but its lease, and read no secret", () => {
+  it("lets the controller create nothing but its lease and identities, and read no secret", () => {
     const rules = controllerAccess().flatMap(({ rules }) => (Array.isArray(rules) ? rules : []));
     const creating = rules.filter(({ verbs }) => verbs.includes("create"));
-    expect(creating).toEqual([{ apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["create"] }]);
+    expect(creating).toEqual([
+      { apiGroups: ["tortie.dev"], resources: ["tortieidentities"], verbs: ["get", "list", "watch", "create", "patch", "delete"] },
+      { apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["create"] },
+    ]);
     expect(JSON.stringify(rules)).not.toMatch(/"\*"|secrets|escalate|impersonate/);
   });
 

@@ -1,9 +1,11 @@
 /** What the API refuses before, or instead of, doing something: over the real routes, with nothing behind them. */
 
 import { endpointHandlers } from "../../../../agent/api/endpoint.ts";
+import { identityHandlers } from "../../../../agent/api/identity.ts";
 import { ipamHandlers } from "../../../../agent/api/ipam.ts";
 import { READS } from "../../../../agent/api/lanes.ts";
 import { nodeHandlers } from "../../../../agent/api/node.ts";
+import { policyHandlers } from "../../../../agent/api/policy.ts";
 import { buildApp } from "../../../../agent/api/routes.ts";
 import type { Access } from "../../../../agent/api/socket.ts";
 import { Configuration } from "../../../../agent/start/configuration.ts";
@@ -34,8 +36,10 @@ async function api(access: Access = "everything") {
         registration: { register: unused, change: unused },
         isConnected: unused,
         removal: unused,
+        identityOf: unused,
         log: { error: unused },
       }),
+      ...identityHandlers(unused),
       ...ipamHandlers(undefined),
       ...nodeHandlers({
         configuration: () => configuration.show(undefined),
@@ -45,6 +49,7 @@ async function api(access: Access = "everything") {
         metrics: unused,
         metricsText: unused,
       }),
+      ...policyHandlers({ view: unused, ending: new AbortController().signal }),
       cniStatus: unused,
     },
     callerOf: () => ({ peer: { pid: 1, uid: 0, gid: 0, groups: [] }, access }),

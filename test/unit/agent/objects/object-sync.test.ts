@@ -2,6 +2,7 @@
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { NumberedLabels } from "../../../../agent/identities/lookup.ts";
 import { DeleteJobs } from "../../../../agent/objects/delete-jobs.ts";
 import { decodeStored, type ObjectEndpoint } from "../../../../agent/objects/endpoint-object.ts";
 import { ObjectApi } from "../../../../agent/objects/object-api.ts";
@@ -30,6 +31,7 @@ class World implements AsyncDisposable {
   readonly controllers = new Tasks({ clock: this.clock });
   readonly endpoints: ObjectEndpoint[] = [];
   readonly pods = new Map<string, Pick<Pod, "uid" | "ports">>([["shop/web", { uid: "pod-1", ports: [] }]]);
+  identity: NumberedLabels | undefined;
   readonly remembered: (readonly [number, RecordedObject])[] = [];
   /** "shop/web node2" where another node has made the object, "shop/web undefined" where that is over. */
   readonly foreign: string[] = [];
@@ -73,6 +75,7 @@ class World implements AsyncDisposable {
       source: {
         endpoints: () => this.endpoints,
         pod: (key) => this.pods.get(key),
+        identity: () => this.identity,
         remember: (id, object) => {
           this.remembered.push([id, object]);
           const index = this.endpoints.findIndex((one) => one.id === id);
@@ -247,6 +250,19 @@ describe("The object of an endpoint", () => {
     world.jobs.add({ namespace: "shop", name: "web", uid });
     await world.changed();
     expect(world.jobs.count).toBe(0);
+  });
+
+  it("has the number of the pod's labels when there is one, and another one when they change", async () => {
+    await using world = new World();
+    const identityOf = () => Object(world.object?.spec).identity;
+    world.identity = { number: 0, labels: ["k8s:app=web"] };
+    await world.changed();
+    expect([world.object?.spec, identityOf()]).toEqual([expect.objectContaining({ id: 4 }), undefined]);
+    for (const number of [70_000, 70_001]) {
+      world.identity = { number, labels: [`k8s:app=${number}`] };
+      await world.clock.advance(10_000);
+      expect(identityOf()).toEqual({ id: number, labels: [`k8s:app=${number}`] });
+    }
   });
 
   it("names the ports of its pod, in the order of their names", async () => {

@@ -1,5 +1,6 @@
 /** The agent's figures, as Prometheus and the API read them (A§8.2). */
 import { AgentMetrics } from "../../../../agent/observe/metrics.ts";
+import type { PolicyFigureSource } from "../../../../agent/observe/policy-metrics.ts";
 
 describe("the agent's figures", () => {
   it("are counted by its parts", async () => {
@@ -67,5 +68,68 @@ describe("the agent's figures", () => {
       "tortie_cni_seconds_count",
       "tortie_cni_seconds_sum",
     ]);
+  });
+});
+
+describe("the figures of policy", () => {
+  const source = (given: Partial<PolicyFigureSource> = {}): PolicyFigureSource => ({
+    policies: () => [{ problem: undefined }, { problem: "no" }, { problem: undefined }],
+    endpoints: () => [1, 2, 3],
+    pending: () => [1],
+    figures: () => ({ classes: 113, elements: 10_000 }),
+    unsynced: () => ["namespaces"],
+    conflicts: () => [1, 2],
+    unread: () => [{ kind: "AdminNetworkPolicy", atLeast: 4 }],
+    drops: { missed: 5, shown: () => [{ direction: "ingress", reason: "denied", packets: 7 }] },
+    counters: async () => [{ direction: "ingress", reason: "denied", packets: 12n }],
+    ...given,
+  });
+
+  it("are there on a node that enforces policy, and only there", async () => {
+    const metrics = new AgentMetrics();
+    expect(await metrics.text()).not.toContain("tortie_policy_");
+    let isEnforced = true;
+    metrics.watchPolicy(() => (isEnforced ? source() : undefined));
+    metrics.policyPassed("success", 3);
+    const text = await metrics.text();
+    for (const line of [
+      'tortie_policy_drops_total{direction="ingress",reason="denied"} 12',
+      'tortie_policy_drops_shown_total{direction="ingress",reason="denied"} 7',
+      "tortie_policy_drops_missed_total 5",
+      'tortie_policy_policies{state="valid"} 2',
+      'tortie_policy_policies{state="invalid"} 1',
+      "tortie_policy_endpoints 3",
+      "tortie_policy_pending_endpoints 1",
+      "tortie_policy_classes 113",
+      "tortie_policy_elements 10000",
+      "tortie_policy_unsynced_sources 1",
+      "tortie_policy_claim_conflicts 2",
+      'tortie_policy_unread_objects{kind="AdminNetworkPolicy"} 4',
+      'tortie_policy_pass_seconds_sum{outcome="success"} 0.003',
+    ]) {
+      expect(text).toContain(`${line}\n`);
+    }
+    expect(text).toContain("# TYPE tortie_policy_drops_total counter\n");
+    isEnforced = false;
+    const later = await metrics.text();
+    expect(later).not.toContain("tortie_policy_drops_total{");
+    expect(later).not.toContain("tortie_policy_policies{");
+  });
+
+  it("do not add up when two read at once, and are there when the kernel cannot be asked", async () => {
+    const metrics = new AgentMetrics();
+    let isRefused = false;
+    const counters = async () => {
+      await Bun.sleep(1);
+      if (isRefused) throw new Error("no table");
+      return [{ direction: "ingress", reason: "denied", packets: 12n }];
+    };
+    metrics.watchPolicy(() => source({ counters }));
+    const line = 'tortie_policy_drops_total{direction="ingress",reason="denied"} 12\n';
+    for (const text of await Promise.all([metrics.text(), metrics.text()])) expect(text).toContain(line);
+    isRefused = true;
+    const text = await metrics.text();
+    expect(text).not.toContain("tortie_policy_drops_total{");
+    expect(text).toContain("tortie_policy_classes 113\n");
   });
 });

@@ -28,7 +28,7 @@ describe("An answer to the list of one network policy", () => {
 describe("The judgement of network policies", () => {
   it.each<[PolicyFacts, "ok" | "warning", RegExp]>([
     [{ kind: "unknown" }, "ok", /^not looked for yet$/],
-    [{ kind: "enforced" }, "ok", /^Felix enforces them on this node$/],
+    [{ kind: "enforced", by: "Felix enforces" }, "ok", /^Felix enforces them on this node$/],
     [{ kind: "counted", atLeast: 0 }, "ok", /^there are none$/],
     [{ kind: "counted", atLeast: 1 }, "warning", /^there is at least 1 NetworkPolicy object, and nobody that Tortie knows of enforces/],
     [{ kind: "counted", atLeast: 7 }, "warning", /^there are at least 7 NetworkPolicy objects, and nobody that Tortie knows of enforces/],
@@ -65,7 +65,13 @@ describe("The look at network policies", () => {
         return { status: this.status, body: this.body, contentType: "application/json", retryAfter: "", mayBeSecond: false };
       };
       const { health } = this;
-      warnOfPolicies({ connection: { exchange }, hasFelix: () => this.hasFelix, controllers: this.#controllers, health, log });
+      warnOfPolicies({
+        connection: { exchange },
+        enforcer: () => (this.hasFelix ? "Felix enforces" : undefined),
+        controllers: this.#controllers,
+        health,
+        log,
+      });
       await this.clock.advance(0);
     }
 
@@ -95,7 +101,7 @@ describe("The look at network policies", () => {
 
     expect(world.state).toBe("ok");
     expect(world.lines).toEqual([
-      expect.stringMatching(/^error there is at least 1 NetworkPolicy object, .*: run Calico's Felix/),
+      expect.stringMatching(/^error there is at least 1 NetworkPolicy object, .*: start the agent with --policy auto/),
       "info network policies: there are none",
     ]);
   });

@@ -1,6 +1,8 @@
 import { decodeRoutedNode, routedBlock, routedPool } from "../../../../agent/routes/kubernetes-sources.ts";
 import { underlayOf } from "../../../../agent/routes/own-node.ts";
 import { formatAddress, formatPrefix } from "../../../../lib/addresses/address.ts";
+import { watchedBlock } from "../../../../lib/datastore/calico/block.ts";
+import type { Block } from "../../../../lib/datastore/resources.ts";
 import { Claimed } from "../../../../lib/system/claimed.ts";
 import { prefix } from "../../../support/desired-state.ts";
 import { address } from "../../../support/routed-cluster.ts";
@@ -75,6 +77,11 @@ describe("This node's address", () => {
   });
 });
 
+function routed(block: Block) {
+  const watched = watchedBlock(block);
+  return watched && routedBlock(watched);
+}
+
 describe("A block", () => {
   const owned = { handleId: "a", activeOwner: { node: "one", type: "vxlanTunnelAddress" } };
   const elsewhere = { handleId: "b", activeOwner: { node: "two" } };
@@ -85,7 +92,7 @@ describe("A block", () => {
       allocations: [0, 1, null, 2, 3, null, null, null],
       attributes: [owned, elsewhere, { handleId: "c" }, { releasedAt: "2030-01-01T00:00:00Z" }],
     });
-    const { owner, borrowed, tunnelEnds } = routedBlock(block) ?? {};
+    const { owner, borrowed, tunnelEnds } = routed(block) ?? {};
     expect(owner).toBe("one");
     expect(borrowed).toEqual([{ address: address("10.9.1.1"), node: "two" }]);
     expect(tunnelEnds).toEqual([{ address: address("10.9.1.0"), node: "one" }]);
@@ -93,8 +100,8 @@ describe("A block", () => {
 
   it("has no owner that packets could be led to where the owner is no node", () => {
     const block = emptyBlock("10.9.1.0/29", 8, { affinity: { type: "virtual", name: "load-balancer" } });
-    expect(routedBlock(block)).toMatchObject({ borrowed: [] });
-    expect(routedBlock(block)?.owner).toBeUndefined();
+    expect(routed(block)).toMatchObject({ borrowed: [] });
+    expect(routed(block)?.owner).toBeUndefined();
   });
 });
 

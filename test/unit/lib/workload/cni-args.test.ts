@@ -1,5 +1,5 @@
 import { formatAddress } from "../../../../lib/addresses/address.ts";
-import { ADDRESS_KEYS, parseCniArgs, withIgnoreUnknown } from "../../../../lib/workload/requested.ts";
+import { ADDRESS_KEYS, parseCniArgs, podLabelsOf, withIgnoreUnknown } from "../../../../lib/workload/requested.ts";
 
 describe("parseCniArgs", () => {
   it("reads nothing from nothing", () => {
@@ -10,6 +10,7 @@ describe("parseCniArgs", () => {
       infraContainerId: "",
       ip: undefined,
       mac: "",
+      podLabels: "",
       testNamespace: "",
     });
   });
@@ -91,5 +92,17 @@ describe("withIgnoreUnknown", () => {
     expect(withIgnoreUnknown("a=b")).toBe("IgnoreUnknown=1;a=b");
     expect(() => parseCniArgs(withIgnoreUnknown("a=b"))).not.toThrow();
     expect(() => parseCniArgs(withIgnoreUnknown("a=b;IgnoreUnknown=0"))).toThrow("unknown args");
+  });
+});
+
+describe("podLabelsOf", () => {
+  it("reads labels that the runtime gives, and none from nothing", () => {
+    const labels = (text: string) => podLabelsOf(parseCniArgs(`IgnoreUnknown=1;K8S_POD_LABELS=${text}`));
+    expect(labels("")).toEqual({});
+    expect(labels("app:web,example.org/tier:db-1,empty:")).toEqual({ app: "web", "example.org/tier": "db-1", empty: "" });
+  });
+
+  it.each(["app", "app=web", ":web", "app:web,", "app:web tier:db"])("refuses %j, but not before it is asked", (podLabels) => {
+    expect(() => podLabelsOf({ podLabels })).toThrow("K8S_POD_LABELS");
   });
 });

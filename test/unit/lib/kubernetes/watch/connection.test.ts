@@ -85,7 +85,7 @@ describe("the agent's connection to an API server", () => {
     await connection.exchange({ method: "PATCH", path: "/a?b=c", body: "[]", contentType: "application/json-patch+json" });
     await connection.exchange({ method: "POST", path: "/a", body: "{}" });
     await connection.exchange({ method: "GET", path: "/a" });
-    await (await connection.stream("/a?watch=true", new AbortController().signal)).text();
+    await (await connection.stream({ path: "/a?watch=true" }, new AbortController().signal)).text();
     expect(server.asked).toEqual(["PATCH /base/a?b=c", "POST /base/a", "GET /base/a", "GET /base/a?watch=true"]);
     const sent = server.requests.map(({ headers, body }) => [headers["content-type"], body]);
     expect(sent).toEqual([
@@ -101,7 +101,7 @@ describe("the agent's connection to an API server", () => {
     const server = serve(() => "hold");
     const { connection, told } = connect(server);
     await expect(connection.exchange({ method: "GET", path: "/a" }, 20)).rejects.toMatchObject({ failure: "timeout" });
-    await expect(connection.stream("/b", new AbortController().signal, 20)).rejects.toMatchObject({ failure: "timeout" });
+    await expect(connection.stream({ path: "/b" }, new AbortController().signal, 20)).rejects.toMatchObject({ failure: "timeout" });
     expect(told.map(({ path, status }) => [path, status])).toEqual([
       ["/a", 0],
       ["/b", 0],
@@ -133,7 +133,7 @@ describe("a stream of the agent's connection", () => {
   it("is read while it comes, after credentials that were refused, and has no limit once it has begun", async () => {
     const server = serve(({ headers }) => (headers.authorization === "Bearer second" ? { raw: HEAD + chunk("one\n") } : { status: 401 }));
     const { connection, told } = connect(server, ["second"]);
-    const response = await connection.stream("/w", new AbortController().signal);
+    const response = await connection.stream({ path: "/w" }, new AbortController().signal);
     const reader = response.body?.getReader();
     expect(new TextDecoder().decode((await reader?.read())?.value)).toBe("one\n");
     expect(told.map(({ status }) => status)).toEqual([401, 200]);
@@ -143,7 +143,7 @@ describe("a stream of the agent's connection", () => {
     const server = serve(({ target }) => (target === "/w" ? { raw: HEAD + chunk("one\n") } : { status: 200 }));
     const { connection } = connect(server);
     const stop = new AbortController();
-    const response = await connection.stream("/w", stop.signal);
+    const response = await connection.stream({ path: "/w" }, stop.signal);
     const read = response.text();
     stop.abort();
     await expect(read).rejects.toThrow();
@@ -153,12 +153,12 @@ describe("a stream of the agent's connection", () => {
   it("ends when the connection is closed, and nothing is asked for afterwards", async () => {
     const server = serve(() => ({ raw: HEAD + chunk("one\n") }));
     const { connection, told } = connect(server);
-    const response = await connection.stream("/w", new AbortController().signal);
+    const response = await connection.stream({ path: "/w" }, new AbortController().signal);
     const read = response.text();
     connection.close();
     await read.catch(() => undefined);
     await expect(connection.exchange({ method: "GET", path: "/a" })).rejects.toMatchObject({ failure: "not-connected" });
-    await expect(connection.stream("/w", new AbortController().signal)).rejects.toMatchObject({ failure: "not-connected" });
+    await expect(connection.stream({ path: "/w" }, new AbortController().signal)).rejects.toMatchObject({ failure: "not-connected" });
     expect([server.requests.length, told.length]).toEqual([1, 1]);
   });
 });

@@ -67,6 +67,22 @@ describe("watches over a connection", () => {
     expect([informers.states(), problems]).toEqual([[], []]);
   });
 
+  it("ask for metadata alone, and for pages from the first list on, where a selection says so", async () => {
+    const { server, informers, clock } = watchPods(({ target }) => (target.includes("watch=true") ? { raw: HEAD } : list));
+    const cache = informers.watch({ ...PODS, path: "/api/v1/all", isMetadataOnly: true, isLarge: true });
+    await cache.untilSynced();
+    const ofAll = () => server.requests.filter(({ target }) => target.startsWith("/api/v1/all"));
+    await until(clock, () => ofAll().length >= 2);
+    const [listed, watched] = ofAll();
+    expect(listed).toMatchObject({
+      target: "/api/v1/all?limit=500",
+      headers: { accept: "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json" },
+    });
+    expect(watched?.headers.accept).toBe("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json");
+    const others = server.requests.filter(({ target }) => target.startsWith("/api/v1/pods")).map(({ headers }) => headers.accept);
+    expect(new Set(others)).toEqual(new Set(["application/json"]));
+  });
+
   it("say in the server's words why a list is refused, without what is secret", async () => {
     const { server, problems, clock } = watchPods(() => refusal(403, "no pods for very-secret"));
     await until(clock, () => problems.length > 0);

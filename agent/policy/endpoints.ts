@@ -1,0 +1,238 @@
+/**
+ * Tells the policy engine which endpoints this node has and which pod each of them is: those of the records, and those whose ADD is under
+ * way. Labels and ports come from the copy of this node's pods. An endpoint whose pod is not known yet is not told of, so it stays closed.
+ *
+ * A pod lends its labels to an endpoint of its own UID alone: a StatefulSet's pod comes back under the same name.
+ */
+import { parseCall } from "../../handover/call-body.ts";
+import { type EndpointRecord, isUnfinishedAdd } from "../../handover/record.ts";
+import { formatAddress, parseAddress } from "../../lib/addresses/address.ts";
+import type { NamespacedName, Pod } from "../../lib/kubernetes/objects.ts";
+import { isPodOfUid } from "../../lib/kubernetes/objects.ts";
+import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
+import { type CniArgs, parseCniArgs, podLabelsOf, withIgnoreUnknown } from "../../lib/workload/requested.ts";
+import type { NewEndpoint, NewPod } from "../../main-plugin/policy.ts";
+import type { Labels, LocalEndpoint, WorkloadPod } from "../../policy/model.ts";
+
+export interface EndpointParts {
+  /** Tells whoever needs it; `undefined`: the endpoint is gone, or is not to be judged yet. */
+  readonly tell: (hostInterface: string, endpoint: LocalEndpoint | undefined) => void;
+  /** Of this node; `undefined`: no API server knows pods. */
+  readonly pods: Pick<ResourceCache<Pod>, "get" | "onChange"> | undefined;
+}
+
+/** One endpoint as it is wanted. */
+interface Wanted extends NewEndpoint {
+  /** Number of its record; `undefined` while its ADD is under way. */
+  readonly id: number | undefined;
+  /** The pod as it was when it was last there: it goes before its endpoint does. */
+  workload: WorkloadPod | undefined;
+}
+
+interface Known {
+  /** As its record says. */
+  recorded?: Wanted;
+  /** As an ADD says that is under way: it counts before the record, whose container may be an older one of the same pod. */
+  coming?: Wanted;
+  /** What was told last, as text. */
+  told?: string;
+}
+
+export class PolicyEndpoints implements Disposable {
+  readonly #parts: EndpointParts;
+  readonly #known = new Map<string, Known>();
+  /** What takes them back, by host end. */
+  readonly #underWay = new Map<string, () => void>();
+  readonly #interested = new Set<() => void>();
+  readonly #stop: () => void;
+
+  constructor(parts: EndpointParts) {
+    this.#parts = parts;
+    this.#stop = parts.pods?.onChange(({ key }) => this.#podChanged(key)) ?? (() => undefined);
+  }
+
+  [Symbol.dispose](): void {
+    this.#stop();
+  }
+
+  /** Takes an endpoint from its record, which is committed. */
+  record(record: EndpointRecord): void {
+    const endpoint = endpointOf(record);
+    if (endpoint === undefined) return;
+    const { hostInterface: host } = endpoint;
+    const known = this.#of(host);
+    const wanted: Wanted = { ...endpoint, id: record.id, workload: undefined };
+    // The ADD has read the pod, or it was known before.
+    const before = [known.coming, known.recorded].find((other) => other?.workload !== undefined && isSamePod(other.pod, wanted.pod));
+    wanted.workload = before?.workload;
+    known.recorded = wanted;
+    delete known.coming;
+    this.#tell(host);
+  }
+
+  /** Forgets an endpoint that is gone; the same pod's newer one stays. */
+  forget({ id, hostInterface }: Pick<EndpointRecord, "id" | "hostInterface">): void {
+    const known = hostInterface && this.#known.get(hostInterface.name);
+    if (known === undefined || known.recorded?.id !== id) return;
+    delete known.recorded;
+    this.#tell(hostInterface?.name ?? "");
+  }
+
+  /**
+   * Tells of an endpoint whose ADD is under way.
+   * @returns what takes it back, unless a record has come for it
+   */
+  admit(endpoint: NewEndpoint, workload?: WorkloadPod): () => void {
+    const { hostInterface } = endpoint;
+    const wanted: Wanted = { ...endpoint, id: undefined, workload };
+    this.#of(hostInterface).coming = wanted;
+    this.#tell(hostInterface);
+    return () => {
+      const known = this.#known.get(hostInterface);
+      if (known?.coming !== wanted) return;
+      delete known.coming;
+      this.#tell(hostInterface);
+    };
+  }
+
+  /**
+   * Tells of the endpoints whose ADD plugins serve without the agent.
+   * @param records all of them; those of an earlier call that are not among them did not come, or were recorded
+   */
+  underWay(records: readonly EndpointRecord[]): void {
+    const before = new Map(this.#underWay);
+    this.#underWay.clear();
+    for (const record of records) {
+      const endpoint = isUnfinishedAdd(record) ? endpointOf(record) : undefined;
+      if (endpoint === undefined || endpoint.addresses.length === 0) continue;
+      const { hostInterface } = endpoint;
+      this.#underWay.set(hostInterface, before.get(hostInterface) ?? this.admit(endpoint));
+      before.delete(hostInterface);
+    }
+    for (const takeBack of before.values()) takeBack();
+  }
+
+  /** Says whether the pod of this endpoint is known, so that it has been told of. */
+  isKnown(hostInterface: string): boolean {
+    return this.#known.get(hostInterface)?.told !== undefined;
+  }
+
+  /** Calls back each time that an endpoint has been told of. @returns what ends it */
+  onTold(listener: () => void): () => void {
+    this.#interested.add(listener);
+    return () => this.#interested.delete(listener);
+  }
+
+  /** Lists endpoints, each as it is wanted now. */
+  list(): readonly NewEndpoint[] {
+    return [...this.#known.values()].flatMap((known) => present(known) ?? []);
+  }
+
+  #of(hostInterface: string): Known {
+    const known = this.#known.get(hostInterface) ?? {};
+    this.#known.set(hostInterface, known);
+    return known;
+  }
+
+  #podChanged(key: string): void {
+    for (const [hostInterface, known] of this.#known) {
+      const pod = present(known)?.pod;
+      if (pod !== undefined && keyOf(pod) === key) this.#tell(hostInterface);
+    }
+  }
+
+  #tell(hostInterface: string): void {
+    const known = this.#known.get(hostInterface);
+    if (known === undefined) return;
+    const wanted = present(known);
+    const endpoint = wanted && this.#endpointOf(wanted);
+    if (wanted === undefined) this.#known.delete(hostInterface);
+    const text = endpoint && textOf(endpoint);
+    if (text === known.told) return;
+    if (text === undefined) delete known.told;
+    else known.told = text;
+    this.#parts.tell(hostInterface, endpoint);
+    for (const listener of this.#interested) listener();
+  }
+
+  /** @returns `undefined` while its pod is not known */
+  #endpointOf(wanted: Wanted): LocalEndpoint | undefined {
+    const { addresses, pod } = wanted;
+    if (pod === undefined) return { addresses, pod: undefined };
+    const { pods } = this.#parts;
+    const found = pods?.get(keyOf(pod));
+    if (found !== undefined && isThePod(found, pod)) wanted.workload = workloadOf(found);
+    const { namespace, name, uid, labels } = pod;
+    // What no API server knows has the labels that its runtime gives.
+    const unknown = uid === undefined || pods === undefined ? { namespace, name, labels, ports: [] } : undefined;
+    const workload = wanted.workload ?? unknown;
+    return workload && { addresses, pod: workload };
+  }
+}
+
+/** @returns `undefined` for an attachment without a link of ours */
+function endpointOf({ hostInterface, addresses, pod, podUID, runtimePodUID, request }: EndpointRecord): NewEndpoint | undefined {
+  if (hostInterface === undefined) return undefined;
+  const args = argsOf(request?.call);
+  // Plugins of earlier versions left it out of their records.
+  const key = pod ?? (args === undefined || args.podName === "" ? undefined : `${args.podNamespace}/${args.podName}`);
+  const [namespace = "", name = ""] = key?.split("/") ?? [];
+  const labels = labelsOf(args);
+  return {
+    hostInterface: hostInterface.name,
+    addresses: addresses.flatMap(({ address }) => parseAddress(address) ?? []),
+    pod: key === undefined ? undefined : { namespace, name, uid: podUID, runtimeUid: runtimePodUID, labels },
+  };
+}
+
+function present({ coming, recorded }: Known): Wanted | undefined {
+  return coming ?? recorded;
+}
+
+function keyOf({ namespace, name }: NamespacedName): string {
+  return `${namespace}/${name}`;
+}
+
+function isSamePod(one: NewPod | undefined, other: NewPod | undefined): boolean {
+  return one !== undefined && other !== undefined && keyOf(one) === keyOf(other) && one.uid === other.uid;
+}
+
+/** A static pod's mirror may have been replaced, with another UID; the runtime's UID is still that of the pod. */
+function isThePod(found: Pod, { uid, runtimeUid }: NewPod): boolean {
+  if (uid === undefined) return runtimeUid === undefined || isPodOfUid(found, runtimeUid);
+  return found.uid === uid || (runtimeUid !== undefined && isPodOfUid(found, runtimeUid));
+}
+
+/** Gives what policies select a pod by, and the ports that they may name. */
+export function workloadOf({ namespace, name, labels, ports }: Pod): WorkloadPod {
+  return {
+    namespace,
+    name,
+    labels,
+    ports: ports.flatMap((port) =>
+      port.name === "" ? [] : [{ name: port.name, protocol: port.protocol || "TCP", port: port.containerPort }],
+    ),
+  };
+}
+
+/** @param call of the ADD, as the record keeps it (call-body.ts) @returns `undefined` for a record without one that can be read */
+function argsOf(call: string | undefined): CniArgs | undefined {
+  try {
+    return call === undefined ? undefined : parseCniArgs(withIgnoreUnknown(parseCall(call, "ADD").env.CNI_ARGS ?? ""));
+  } catch {
+    // The ADD would have failed: it is a record of an older version, or of another program.
+    return undefined;
+  }
+}
+
+function labelsOf(args: CniArgs | undefined): Labels {
+  try {
+    return args === undefined ? {} : podLabelsOf(args);
+  } catch {
+    return {};
+  }
+}
+
+function textOf({ addresses, pod }: LocalEndpoint): string {
+  return JSON.stringify([addresses.map(formatAddress), pod && [pod.namespace, pod.name, Object.entries(pod.labels).sort(), pod.ports]]);
+}

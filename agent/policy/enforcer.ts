@@ -1,0 +1,261 @@
+/**
+ * Enforces policy on this node: puts together the engine, what tells it, what carries its answer into the kernel, and what shows it. It is
+ * made when it is decided that policy is on (agent/policy/start.ts), and disposed when it is turned off.
+ *
+ * Nothing in the kernel changes before policies, namespaces, pods and restored endpoints are complete: a source that does not come leaves
+ * everything as it was. New pods wait meanwhile.
+ */
+import { type EndpointRecord, isCommitted } from "../../handover/record.ts";
+import { parseAddress } from "../../lib/addresses/address.ts";
+import { messageOf } from "../../lib/errors/errors.ts";
+import { SECOND_MS } from "../../lib/resident/options.ts";
+import { SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
+import { guardedPrefixes, prefixesOfLinks } from "../../lib/workload/names.ts";
+import type { CallPolicy } from "../../main-plugin/policy.ts";
+import { PolicyEngine } from "../../policy/engine.ts";
+import type { Endpoint } from "../endpoints/endpoint.ts";
+import type { EndpointEvent, EndpointManager } from "../endpoints/manager.ts";
+import type { AgentIdentities } from "../identities/start.ts";
+import type { AgentContext } from "../start/context.ts";
+import { PolicyEndpoints } from "./endpoints.ts";
+import { Flows, type FlowTable } from "./flows.ts";
+import { PolicyGate } from "./gate.ts";
+import { KernelPolicy } from "./kernel.ts";
+import { Passes } from "./passes.ts";
+import { Realisations } from "./realisation.ts";
+import { showDrops } from "./show-drops.ts";
+import type { PolicySources } from "./sources/model.ts";
+import { EnforcedView, Peers } from "./status.ts";
+import type { PolicyView } from "./view.ts";
+
+const COMPARING = "policy-comparison";
+const COMPARING_MS = 60_000;
+/** Of a large table, whose dump takes a while. */
+const COMPARING_LARGE_MS = 600_000;
+const LARGE = 2_000;
+
+export interface EnforcerParts {
+  readonly manager: Pick<EndpointManager, "list">;
+  readonly sources: PolicySources;
+  readonly identities: AgentIdentities;
+  readonly flows: FlowTable;
+  /** Ends when every endpoint that an earlier agent or a plugin has left is known. */
+  readonly restored: Promise<void>;
+}
+
+export class Enforcer implements AsyncDisposable {
+  /** What ADD and CHECK ask. */
+  readonly calls: CallPolicy;
+  readonly view: PolicyView;
+  readonly #context: AgentContext;
+  readonly #parts: EnforcerParts;
+  readonly #engine: PolicyEngine;
+  readonly #kernel: KernelPolicy;
+  readonly #realisations = new Realisations();
+  readonly #peers = new Peers();
+  readonly #flows: Flows;
+  readonly #passes: Passes;
+  readonly #endpoints: PolicyEndpoints;
+  readonly #drops: ReturnType<typeof showDrops>;
+  readonly #ending = new AbortController();
+  #isRestored = false;
+
+  /** Begins to enforce. */
+  constructor(context: AgentContext, parts: EnforcerParts) {
+    const { cluster, log, options } = context;
+    this.#context = context;
+    this.#parts = parts;
+    this.#engine = new PolicyEngine({ enforcement: options.enforcement });
+    this.#kernel = kernelOf(context, parts.manager.list());
+    const engine = this.#engine;
+    this.#flows = new Flows({
+      table: parts.flows,
+      judge: (flow) => engine.judge(flow),
+      state: () => engine.state,
+      clock: SYSTEM_CLOCK,
+      log,
+    });
+    this.#passes = this.#makePasses();
+    this.#endpoints = new PolicyEndpoints({ tell: (...told) => this.#tell(...told), pods: cluster?.pods });
+    this.calls = this.#makeGate();
+    const [endpoints, peers] = [this.#endpoints, this.#peers];
+    this.#drops = showDrops(context, { engine, endpoints, peers, identityOf: (pod) => this.#identityOf(pod) });
+    this.view = this.#makeView();
+    this.#begin();
+  }
+
+  endpointChanged(event: EndpointEvent, { record }: Pick<Endpoint, "record">): void {
+    if (event === "ready" || event === "adopted") this.#endpoints.record(record);
+    if (event !== "gone") return;
+    this.#endpoints.forget(record);
+    this.#flows.released(addressesOf(record));
+  }
+
+  /** Opens pods whose ADD plugins serve without the agent: each waits until the kernel knows its host end. */
+  underWay(records: readonly EndpointRecord[]): void {
+    this.#endpoints.underWay(records);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#ending.abort(new Error("policy is turned off"));
+    this.#parts.identities.join(undefined);
+    await this.#context.controllers.remove(COMPARING);
+    this.#endpoints[Symbol.dispose]();
+    await Promise.all([this.#passes.stop(), this.#parts.sources[Symbol.asyncDispose](), this.#drops[Symbol.asyncDispose]()]);
+    await this.#flows.stop();
+  }
+
+  #begin(): void {
+    const { manager, sources, identities } = this.#parts;
+    identities.join({ ofNamespace: (name) => this.#peers.namespace(name), ofOwnPod: (pod) => this.#ownPod(pod)?.labels });
+    for (const record of manager.list()) if (isCommitted(record)) this.#endpoints.record(record);
+    sources.start(this.#realisations.noting(this.#peers.noting(this.#engine)), () => this.#passes.changed());
+    void this.#openWhenComplete();
+    this.#context.controllers.update(COMPARING, {
+      run: this.#comparing(),
+      intervalMs: COMPARING_MS,
+      isJittered: true,
+      quiet: true,
+    });
+  }
+
+  async #openWhenComplete(): Promise<void> {
+    const { cluster, health, log } = this.#context;
+    const begun = performance.now();
+    const over = health.health.waitFor(
+      "what policy needs: policies, namespaces, pods and endpoints; until all are known, policy in the kernel stays as it is",
+    );
+    const { signal } = this.#ending;
+    try {
+      await this.#parts.restored;
+      this.#isRestored = true;
+      await cluster?.pods.untilSynced(signal);
+      await this.#parts.sources.untilSynced(signal);
+      log.info("everything that policy needs is known", { milliseconds: Math.round(performance.now() - begun) });
+      this.#passes.open();
+    } catch (error) {
+      log.debug("policy was turned off before everything was known", { error: messageOf(error) });
+    } finally {
+      over();
+    }
+  }
+
+  /** Compares the table with what it must hold, now and then: others may change it. */
+  #comparing(): () => Promise<void> {
+    let comparedAt = performance.now();
+    return async () => {
+      const { endpoints, addresses } = this.#engine.state;
+      const every = endpoints.size + addresses.size > LARGE ? COMPARING_LARGE_MS : COMPARING_MS;
+      if (performance.now() - comparedAt < every / 2) return;
+      comparedAt = performance.now();
+      this.#passes.compare();
+    };
+  }
+
+  #makePasses(): Passes {
+    const { health, log } = this.#context;
+    const [engine, realisations] = [this.#engine, this.#realisations];
+    return new Passes({
+      engine: {
+        prepare: (most) => engine.prepare(most),
+        take() {
+          realisations.taken();
+          return engine.take();
+        },
+        get state() {
+          return engine.state;
+        },
+      },
+      table: this.#kernel,
+      onRealised: (realised) => this.#flows.realised(realised),
+      onHeld: () => {
+        realisations.realised();
+        this.#parts.sources.demand();
+      },
+      onDrift: (differences) => health.metrics.sweepFound("drift", differences.length),
+      onPass: (...pass) => health.metrics.policyPassed(...pass),
+      clock: SYSTEM_CLOCK,
+      log,
+    });
+  }
+
+  #makeGate(): PolicyGate {
+    const { cluster, options } = this.#context;
+    return new PolicyGate({
+      limitMs: options["policy-wait-seconds"] * SECOND_MS,
+      endpoints: this.#endpoints,
+      passes: this.#passes,
+      gap: () => this.#gap(),
+      untilSynced: (signal) => this.#parts.sources.untilSynced(signal),
+      hasPod: (key) => cluster?.pods.get(key) !== undefined,
+      readPod: cluster && ((key) => cluster.readPod(key)),
+      flows: this.#flows,
+      isInKernel: (hostInterface) => this.#kernel.knows(hostInterface),
+      onHostInterface: (hostInterface) => {
+        if (this.#kernel.judge(hostInterface)) this.#passes.compare();
+      },
+      clock: SYSTEM_CLOCK,
+    });
+  }
+
+  #makeView(): PolicyView {
+    return new EnforcedView({
+      enforcement: this.#context.options.enforcement,
+      engine: this.#engine,
+      endpoints: this.#endpoints,
+      passes: this.#passes,
+      realisations: this.#realisations,
+      peers: this.#peers,
+      sources: this.#parts.sources,
+      gap: () => this.#gap(),
+      drops: this.#drops.drops,
+      counters: () => this.#kernel.counters(),
+      differences: async () => (this.#passes.isSettled ? this.#kernel.inspect(this.#engine.state) : []),
+      caughtUp: (signal) => this.#caughtUp(signal),
+      identityOf: (pod) => this.#identityOf(pod),
+    });
+  }
+
+  /** @param key "namespace/name" of a pod anywhere in the cluster */
+  #identityOf(key: string): number | undefined {
+    const peer = this.#peers.get(key) ?? this.#ownPod(key);
+    return peer && this.#parts.identities.ofPeer(peer);
+  }
+
+  /** What its runtime said of a pod of this node: without an API server nobody else knows it. */
+  #ownPod(key: string) {
+    return this.#endpoints.list().find(({ pod }) => pod !== undefined && `${pod.namespace}/${pod.name}` === key)?.pod;
+  }
+
+  /** Waits until the kernel holds, or has refused, everything that is there now. @throws as the sources do */
+  async #caughtUp(signal: AbortSignal): Promise<void> {
+    await Promise.all([this.#parts.sources.caughtUp(signal), this.#context.cluster?.pods.caughtUp(signal)]);
+    if (this.#passes.isOpen && this.#passes.problem === undefined) await this.#passes.settled(signal);
+  }
+
+  #tell(...[hostInterface, endpoint]: Parameters<PolicyEngine["setEndpoint"]>): void {
+    this.#engine.setEndpoint(hostInterface, endpoint);
+    this.#realisations.noteEndpoint(hostInterface);
+    this.#parts.sources.setOwn(hostInterface, endpoint);
+    this.#passes.changed();
+  }
+
+  /** Names what is missing before the engine knows everything, or knows it no longer. */
+  #gap(): string | undefined {
+    const { cluster } = this.#context;
+    if (!this.#isRestored) return "the endpoints that an earlier agent left";
+    if (cluster?.pods.state.isSynced === false) return `the first list of ${cluster.pods.state.name}`;
+    return this.#parts.sources.gap;
+  }
+}
+
+function kernelOf({ env, host, run, options }: AgentContext, records: readonly EndpointRecord[]): KernelPolicy {
+  const known = guardedPrefixes(env.FELIX_INTERFACEPREFIX);
+  const names = records.flatMap(({ hostInterface }) => hostInterface?.name ?? []);
+  const prefixes = [...known, ...prefixesOfLinks(names, known)];
+  return new KernelPolicy({ host, run, logGroup: options["policy-log-group"], prefixes });
+}
+
+function addressesOf({ addresses }: Pick<EndpointRecord, "addresses">) {
+  return addresses.flatMap(({ address }) => parseAddress(address) ?? []);
+}

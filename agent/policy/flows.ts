@@ -1,0 +1,199 @@
+/**
+ * Ends connections that policy no longer allows, or that were another pod's. The packet filter judges the original direction of a connection
+ * on every packet, so a revoked one stops by itself; but what only flows back, as the answer of a UDP service that goes on sending, passes
+ * as a reply for as long as its entry lives. Such entries are judged again when a permission goes, and deleted.
+ *
+ * An entry of TCP stays: without it the next segment of the server would be taken for a new connection of the server (nf_conntrack_tcp_loose).
+ */
+import type { TrackedFlow } from "../../dataplane/conntrack/message.ts";
+import type { EndpointPolicy, PacketPolicy, Permission } from "../../dataplane/packet-policy.ts";
+import { type Address, formatAddress, parseAddress } from "../../lib/addresses/address.ts";
+import { messageOf } from "../../lib/errors/errors.ts";
+import type { AgentLog } from "../../lib/resident/agent-log.ts";
+import type { Clock } from "../../lib/system/waiting.ts";
+import type { Flow, Judgement } from "../../policy/model.ts";
+import type { Realised } from "./passes.ts";
+
+export interface FlowTable {
+  /** Lists, by their text, all addresses that entries have. */
+  addresses(): Iterable<string>;
+  /** Lists entries in which one of the addresses is an end: the kernel walks through its whole table, which takes some 10 ms a family. */
+  of(addresses: readonly Address[]): readonly TrackedFlow[];
+  /** Succeeds for one that is gone. */
+  remove(flows: readonly TrackedFlow[]): void;
+}
+
+export interface FlowParts {
+  readonly table: FlowTable;
+  readonly judge: (flow: Flow) => Judgement;
+  readonly state: () => PacketPolicy;
+  readonly clock: Pick<Clock, "sleep">;
+  readonly log: Pick<AgentLog, "info" | "error">;
+}
+
+const TCP = 6;
+/** Between two looks at entries that a change may concern. */
+const LOOK_EVERY_MS = 1_000;
+/** Gathers the addresses of pods that go in a burst. */
+const RELEASED_MS = 100;
+/** Judged without a pause of the event loop. */
+const SLICE = 500;
+
+export class Flows {
+  readonly #parts: FlowParts;
+  /** Of each endpoint, what the kernel held at the last look. */
+  readonly #before = new Map<string, EndpointPolicy>();
+  /** Addresses of peers that have a class. */
+  readonly #peers = new Set<string>();
+  /** Addresses whose entries are to be judged again. */
+  #concerned = new Map<string, Address>();
+  #running: Promise<void> | undefined;
+  /** Addresses that may have entries of an earlier pod. */
+  readonly #used = new Set<string>();
+  /** Addresses among them whose pods have gone since the last look. */
+  readonly #released = new Map<string, Address>();
+  #ending: Promise<void> | undefined;
+
+  constructor(parts: FlowParts) {
+    this.#parts = parts;
+    try {
+      for (const address of parts.table.addresses()) this.#used.add(address);
+    } catch (error) {
+      parts.log.error(`connections cannot be listed, so that those of pods that have gone are not ended: ${messageOf(error)}`);
+    }
+  }
+
+  /** Ends what is left of an earlier pod's connections before its address is another pod's. Costs nothing where there can be none. */
+  given(addresses: readonly Address[]): void {
+    const used = addresses.filter((address) => this.#used.has(formatAddress(address)));
+    if (used.length > 0) this.#endAll(used);
+  }
+
+  /** Ends soon the connections of addresses whose pod has gone; those of a burst together. */
+  released(addresses: readonly Address[]): void {
+    for (const address of addresses) {
+      this.#used.add(formatAddress(address));
+      this.#released.set(formatAddress(address), address);
+    }
+    this.#ending ??= this.#endReleased();
+  }
+
+  /** Takes note of what a pass has brought into the kernel, and judges behind it the entries that this may end. */
+  realised(realised: Realised): void {
+    const { state } = this.#parts;
+    if (realised === "all") {
+      for (const policy of state().endpoints.values()) if (isEnforced(policy)) this.#concern(policy.addresses);
+      this.#before.clear();
+      this.#peers.clear();
+      for (const text of state().addresses.keys()) this.#peers.add(text);
+      for (const [name, policy] of state().endpoints) this.#before.set(name, policy);
+    } else this.#compare(realised);
+    if (this.#concerned.size > 0) this.#running ??= this.#run();
+  }
+
+  /** Waits for the looks that are under way. */
+  async stop(): Promise<void> {
+    this.#concerned.clear();
+    this.#released.clear();
+    await Promise.all([this.#running, this.#ending]);
+  }
+
+  async #endReleased(): Promise<void> {
+    while (this.#released.size > 0) {
+      await this.#parts.clock.sleep(RELEASED_MS);
+      // Those that were given again meanwhile are done.
+      const left = [...this.#released].filter(([text]) => this.#used.has(text)).map(([, address]) => address);
+      this.#released.clear();
+      if (left.length > 0) this.#endAll(left);
+    }
+    this.#ending = undefined;
+  }
+
+  #endAll(addresses: readonly Address[]): void {
+    const { table, log } = this.#parts;
+    try {
+      const found = table.of(addresses);
+      if (found.length > 0) table.remove(found);
+      for (const address of addresses) this.#used.delete(formatAddress(address));
+    } catch (error) {
+      log.error(`connections of ${addresses.map(formatAddress).join(", ")} are not ended: ${messageOf(error)}`);
+    }
+  }
+
+  #compare({ endpoints, addresses, blocks }: Exclude<Realised, "all">): void {
+    for (const [name, after] of endpoints) {
+      const before = this.#before.get(name);
+      if (after === undefined) this.#before.delete(name);
+      else this.#before.set(name, after);
+      if (before !== undefined && after !== undefined && hasShrunk(before, after)) this.#concern(after.addresses);
+    }
+    // A peer that falls into another class, or goes, may be allowed less; one that comes has no connections yet.
+    this.#concern([...addresses.keys()].flatMap((text) => (this.#peers.has(text) ? (parseAddress(text) ?? []) : [])));
+    for (const [text, name] of addresses) {
+      if (name === undefined) this.#peers.delete(text);
+      else this.#peers.add(text);
+    }
+    if (blocks !== undefined) for (const policy of this.#before.values()) if (isEnforced(policy)) this.#concern(policy.addresses);
+  }
+
+  #concern(addresses: readonly Address[]): void {
+    for (const address of addresses) this.#concerned.set(formatAddress(address), address);
+  }
+
+  async #run(): Promise<void> {
+    const { clock, log } = this.#parts;
+    // Behind the pass, and behind whoever waits for it.
+    await new Promise((resolve) => setImmediate(resolve));
+    while (this.#concerned.size > 0) {
+      const concerned = [...this.#concerned.values()];
+      this.#concerned = new Map();
+      try {
+        await this.#judge(concerned);
+      } catch (error) {
+        log.error(`running connections are not judged again: ${messageOf(error)}`);
+      }
+      await clock.sleep(LOOK_EVERY_MS);
+    }
+    this.#running = undefined;
+  }
+
+  async #judge(concerned: readonly Address[]): Promise<void> {
+    const { table, log } = this.#parts;
+    const entries = table.of(concerned).filter(({ protocol }) => protocol !== TCP);
+    let ended = 0;
+    for (let at = 0; at < entries.length; at += SLICE) {
+      const denied = entries.slice(at, at + SLICE).filter((entry) => this.#isDenied(entry));
+      if (denied.length > 0) table.remove(denied);
+      ended += denied.length;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    if (ended > 0) log.info("connections that policy no longer allows are ended", { connections: ended });
+  }
+
+  /** Judges by what the packet filter saw: behind the translation of a Service's address, and before that of the source. */
+  #isDenied({ protocol, original, reply }: TrackedFlow): boolean {
+    const flow = { source: original.source, destination: reply.source, protocol, port: reply.sourcePort };
+    return this.#parts.judge(flow).verdict === "deny";
+  }
+}
+
+function isEnforced({ ingress, egress }: EndpointPolicy): boolean {
+  return ingress !== undefined || egress !== undefined;
+}
+
+function hasShrunk(before: EndpointPolicy, after: EndpointPolicy): boolean {
+  return (["ingress", "egress"] as const).some((direction) => {
+    const [old, now] = [before[direction], after[direction]];
+    if (now === undefined) return false;
+    if (old === undefined) return true;
+    return [...old].some(([name, permission]) => !covers(now.get(name), permission));
+  });
+}
+
+function covers(wide: Permission | undefined, narrow: Permission): boolean {
+  if (wide === "all" || wide === narrow) return true;
+  if (wide === undefined || narrow === "all") return false;
+  return narrow.every(({ protocol, first, last }) =>
+    wide.some((allowed) => allowed.protocol === protocol && allowed.first <= first && last <= allowed.last),
+  );
+}

@@ -1,0 +1,203 @@
+/** Answers what the rest of the agent asks about policy (view.ts), from the engine, the sources and the passes. */
+import type { DropCount } from "../../dataplane/nftables/policy/counters.ts";
+import { type Address, formatAddress } from "../../lib/addresses/address.ts";
+import type { PolicyEngine } from "../../policy/engine.ts";
+import type { Enforcement, Flow, Judgement, Labels, PeerPod, PolicyStatus } from "../../policy/model.ts";
+import type { PolicyEndpoints } from "./endpoints.ts";
+import type { Passes } from "./passes.ts";
+import type { Realisations } from "./realisation.ts";
+import type { PolicySink, PolicySources } from "./sources/model.ts";
+import type { DropHistory, PendingEndpoint, PolicyFigures, PolicyView, Realisation, ViewedEndpoint } from "./view.ts";
+
+/** Remembers where the cluster's pods are, and the labels of namespaces, as the engine is told of them. */
+export class Peers {
+  readonly #namespaces = new Map<string, Labels>();
+  readonly #pods = new Map<string, PeerPod>();
+  /** By address, "namespace/name". */
+  readonly #owners = new Map<string, string>();
+
+  /** Notes the pods that the sink is told of. */
+  noting(sink: PolicySink): PolicySink {
+    return {
+      setNamespace: (name, labels) => {
+        if (labels === undefined) this.#namespaces.delete(name);
+        else this.#namespaces.set(name, labels);
+        sink.setNamespace(name, labels);
+      },
+      setPolicy: (key, policy) => sink.setPolicy(key, policy),
+      setPeer: (key, pod) => {
+        this.#note(key, pod);
+        sink.setPeer(key, pod);
+      },
+      get needsPortsOfPeers() {
+        return sink.needsPortsOfPeers;
+      },
+    };
+  }
+
+  get(key: string): PeerPod | undefined {
+    return this.#pods.get(key);
+  }
+
+  namespace(name: string): Labels | undefined {
+    return this.#namespaces.get(name);
+  }
+
+  at(address: Address): string | undefined {
+    return this.#owners.get(formatAddress(address));
+  }
+
+  #note(key: string, pod: PeerPod | undefined): void {
+    for (const address of this.#pods.get(key)?.addresses ?? []) {
+      const text = formatAddress(address);
+      if (this.#owners.get(text) === key) this.#owners.delete(text);
+    }
+    if (pod === undefined) this.#pods.delete(key);
+    else this.#pods.set(key, pod);
+    for (const address of pod?.addresses ?? []) this.#owners.set(formatAddress(address), key);
+  }
+}
+
+export interface ViewParts {
+  readonly enforcement: Enforcement;
+  readonly engine: PolicyEngine;
+  readonly endpoints: PolicyEndpoints;
+  readonly passes: Passes;
+  readonly realisations: Realisations;
+  readonly peers: Peers;
+  readonly sources: PolicySources;
+  /** As the gate has it. */
+  readonly gap: () => string | undefined;
+  readonly drops: DropHistory;
+  readonly counters: () => Promise<readonly DropCount[]>;
+  readonly differences: () => Promise<readonly string[]>;
+  readonly caughtUp: (signal: AbortSignal) => Promise<void>;
+  readonly identityOf: (pod: string) => number | undefined;
+}
+
+export class EnforcedView implements PolicyView {
+  readonly #parts: ViewParts;
+
+  constructor(parts: ViewParts) {
+    this.#parts = parts;
+  }
+
+  get enforcement(): Enforcement {
+    return this.#parts.enforcement;
+  }
+
+  get drops(): DropHistory {
+    return this.#parts.drops;
+  }
+
+  gaps(): readonly string[] {
+    const { gap, passes, sources } = this.#parts;
+    const missing = gap();
+    const problem = passes.problem === undefined ? [] : [`the packet filter refuses: ${passes.problem}`];
+    return [...(missing === undefined ? [] : [missing]), ...problem, ...sources.problems()];
+  }
+
+  unsynced(): readonly string[] {
+    const missing = this.#parts.gap();
+    return missing === undefined ? [] : [missing];
+  }
+
+  unread() {
+    return this.#parts.sources.unread();
+  }
+
+  conflicts() {
+    return this.#parts.sources.conflicts();
+  }
+
+  figures(): PolicyFigures {
+    const { endpoints, addresses, blocks } = this.#parts.engine.state;
+    const classes = new Set([...addresses.values(), ...blocks.map((block) => block.class)]);
+    let elements = 2 * (endpoints.size + addresses.size + blocks.length);
+    for (const { ingress, egress } of endpoints.values()) {
+      for (const permissions of [ingress, egress]) {
+        for (const [name, permission] of permissions ?? []) {
+          classes.add(name);
+          elements += permission === "all" ? 1 : permission.length;
+        }
+      }
+    }
+    return { classes: classes.size, elements };
+  }
+
+  policies(): readonly PolicyStatus[] {
+    return this.#parts.engine.policies();
+  }
+
+  judge(flow: Flow): Judgement {
+    return this.#parts.engine.judge(flow);
+  }
+
+  endpoints(): readonly ViewedEndpoint[] {
+    return this.#parts.endpoints
+      .list()
+      .map(({ hostInterface, addresses, pod }) => ({ hostInterface, addresses, pod: pod && `${pod.namespace}/${pod.name}` }));
+  }
+
+  addressesOf(pod: string): readonly Address[] {
+    const own = this.endpoints().find((endpoint) => endpoint.pod === pod);
+    return own?.addresses ?? this.#parts.peers.get(pod)?.addresses ?? [];
+  }
+
+  podAt(address: Address): string | undefined {
+    const text = formatAddress(address);
+    const own = this.endpoints().find(({ addresses }) => addresses.some((one) => formatAddress(one) === text));
+    return own?.pod ?? this.#parts.peers.at(address);
+  }
+
+  identityOf(pod: string): number | undefined {
+    return this.#parts.identityOf(pod);
+  }
+
+  realisation(policy: string): Realisation {
+    const { realisations, engine } = this.#parts;
+    const selected = new Set(engine.policies().find(({ key }) => key === policy)?.endpoints);
+    const isAwaited = realisations.isAwaited(policy);
+    return {
+      resourceVersion: realisations.versionOf(policy),
+      pending: isAwaited ? this.#all() : this.pending().filter(({ hostInterface }) => selected.has(hostInterface)),
+    };
+  }
+
+  pending(): readonly PendingEndpoint[] {
+    const { endpoints, realisations, passes } = this.#parts;
+    if (!passes.isOpen || passes.problem !== undefined) return this.#all();
+    const awaited = realisations.awaitedEndpoints;
+    return endpoints.list().flatMap(({ hostInterface, pod }) => {
+      if (!endpoints.isKnown(hostInterface))
+        return [{ hostInterface, reason: `labels of pod ${pod?.namespace}/${pod?.name} are not known` }];
+      return awaited.has(hostInterface) ? [{ hostInterface, reason: UNDER_WAY }] : [];
+    });
+  }
+
+  caughtUp(signal: AbortSignal): Promise<void> {
+    return this.#parts.caughtUp(signal);
+  }
+
+  changed(signal: AbortSignal): Promise<void> {
+    return this.#parts.passes.ended(signal);
+  }
+
+  differences(): Promise<readonly string[]> {
+    return this.#parts.differences();
+  }
+
+  counters(): Promise<readonly DropCount[]> {
+    return this.#parts.counters();
+  }
+
+  /** Lists every endpoint as waiting: what the next pass changes is not computed yet. */
+  #all(): readonly PendingEndpoint[] {
+    const { passes, gap, endpoints } = this.#parts;
+    const problem = passes.problem === undefined ? UNDER_WAY : `the packet filter refuses: ${passes.problem}`;
+    const reason = passes.isOpen ? problem : `waiting for ${gap() ?? "the first pass"}`;
+    return endpoints.list().map(({ hostInterface }) => ({ hostInterface, reason }));
+  }
+}
+
+const UNDER_WAY = "its pass is under way";

@@ -1,0 +1,58 @@
+/** Runs `tortiectl policy check`: looks at this node's kernel, asks the agent if there is one, and prints what doctor/policy.ts finds. */
+import { AgentApiError, AgentClient } from "../../../agent/api/client.ts";
+import { HostSockets } from "../../../dataplane/netlink/host-sockets.ts";
+import { type PolicyFacts, policyFindings } from "../../../doctor/policy.ts";
+import { readNodeFacts } from "../../../doctor/policy-facts.ts";
+import { count } from "../../../doctor/problem.ts";
+import { runDirectoryOf } from "../../../handover/run-directory.ts";
+import { TortieError } from "../../../lib/errors/errors.ts";
+import type { AgentOptions } from "../ask-agent.ts";
+import { reportError, type Terminal } from "../terminal.ts";
+
+/** Of the agent: it counts NetworkPolicy objects that nobody enforces. */
+const UNENFORCED_CHECK = "network-policy";
+
+/** @returns exit status: 1 where something is wrong */
+export async function check({ socket, json }: AgentOptions, terminal: Terminal): Promise<number> {
+  try {
+    const asked = await askAgent(new AgentClient(socket));
+    using host = new HostSockets();
+    const facts = { ...readNodeFacts(host, runDirectoryOf(socket).policyFile, process.env), ...asked };
+    const findings = policyFindings(facts);
+    if (json) terminal.out(JSON.stringify({ enforced: facts.isOn, endpoints: facts.hostEnds.length, findings }, undefined, 2));
+    else {
+      const { red, dim, green } = terminal.colors;
+      for (const { kind, message, next } of findings) {
+        terminal.out(`${red(kind)}  ${message}`);
+        terminal.out(`  ${dim(`next  ${next}`)}`);
+      }
+      if (findings.length === 0) terminal.out(`${green("ok")}  ${summaryOf(facts)}`);
+    }
+    return findings.length === 0 ? 0 : 1;
+  } catch (error) {
+    return reportError(terminal, error);
+  }
+}
+
+function summaryOf({ isOn, hostEnds, hasFelix }: PolicyFacts): string {
+  if (isOn) return `policy is enforced for ${count(hostEnds.length, "host end")}, and nothing weakens it that can be seen here`;
+  return hasFelix ? "Felix enforces policy on this node" : "policy is off on this node, and no object is known that asks for it";
+}
+
+type Asked = Pick<PolicyFacts, "isServed" | "differences" | "unread" | "unenforced">;
+
+/** Asks what only an agent knows. Without one the kernel alone is looked at. */
+async function askAgent(client: AgentClient): Promise<Asked> {
+  const nothing = { differences: [], unread: [], unenforced: undefined };
+  try {
+    const [table, policy] = [await client.call("comparePolicyTable", {}), await client.call("getPolicy", {})];
+    const unread = policy.body.unread.map((one) => ({ kind: one.kind, atLeast: one["at-least"] }));
+    return { ...nothing, isServed: true, differences: table.body.differences, unread };
+  } catch (error) {
+    if (error instanceof TortieError && error.word === "agent-unreachable") return { ...nothing, isServed: false };
+    if (!(error instanceof AgentApiError) || error.answer.word !== "policy-off") throw error;
+  }
+  const { body } = await client.call("getHealthz", {});
+  const found = body.checks.find(({ name, state }) => name === UNENFORCED_CHECK && state === "warning");
+  return { ...nothing, isServed: true, unenforced: found?.message };
+}

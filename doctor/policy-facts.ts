@@ -1,0 +1,57 @@
+/** Looks at what the kernel of this node says of network policy, for `policy.ts` to judge. Changes nothing. */
+import { hasFelixChains } from "../dataplane/linux/host-facts.ts";
+import type { HostSockets } from "../dataplane/netlink/host-sockets.ts";
+import { unlessRefused } from "../dataplane/netlink/message.ts";
+import { ask } from "../dataplane/nftables/message.ts";
+import { names, POLICY_TABLE } from "../dataplane/nftables/policy/layout.ts";
+import { elementsIn, IFNAME } from "../dataplane/nftables/sets.ts";
+import { listLinks } from "../dataplane/rtnetlink/link.ts";
+import { readPolicyFile } from "../handover/policy-file.ts";
+import type { Environment } from "../lib/cni/protocol.ts";
+import { guardedPrefixes } from "../lib/workload/names.ts";
+import type { PolicyFacts } from "./policy.ts";
+
+const ENOENT = 2;
+/** Made by kube-proxy in mode ipvs, and by nobody else. */
+const IPVS_DEVICE = "kube-ipvs0";
+/** Kinds of links that attachments have. */
+const KINDS: readonly string[] = ["veth", "netkit"];
+
+/** What can be seen without an agent and without a server. */
+export type NodeFacts = Pick<PolicyFacts, "isOn" | "hostEnds" | "known" | "hasFelix" | "hasIpvs">;
+
+/**
+ * @param policyFile where an agent says that it enforces policy
+ * @param env for FELIX_INTERFACEPREFIX, where no agent has said which host ends are judged
+ * @throws NetlinkError
+ */
+export function readNodeFacts(host: HostSockets, policyFile: string, env: Environment): NodeFacts {
+  const file = readPolicyFile(policyFile);
+  const prefixes = file === undefined || file.prefixes.length === 0 ? guardedPrefixes(env.FELIX_INTERFACEPREFIX) : file.prefixes;
+  const links = listLinks(host.route);
+  const nameOf = new Map(links.map(({ index, name }) => [index, name]));
+  const hostEnds = links
+    .filter(({ name, kind }) => KINDS.includes(kind) && prefixes.some((prefix) => name.startsWith(prefix)))
+    .map(({ name, master }) => ({ name, bridge: master === undefined ? undefined : nameOf.get(master) }));
+  return {
+    isOn: file !== undefined,
+    hostEnds,
+    known: knownHostEnds(host),
+    hasFelix: hasFelixChains(host),
+    hasIpvs: links.some(({ name }) => name === IPVS_DEVICE),
+  };
+}
+
+/** @returns `undefined` without the table; a table without its maps knows nobody */
+function knownHostEnds(host: HostSockets): ReadonlySet<string> | undefined {
+  const { netfilter } = host;
+  if (unlessRefused(ENOENT, () => netfilter.request(ask("table", "inet", POLICY_TABLE))) === undefined) return undefined;
+  const to = namesIn(host, names.endpoints("ingress"));
+  return new Set([...namesIn(host, names.endpoints("egress"))].filter((name) => to.has(name)));
+}
+
+function namesIn({ netfilter }: HostSockets, map: string): ReadonlySet<string> {
+  const messages = unlessRefused(ENOENT, () => netfilter.dump(ask("element", "inet", POLICY_TABLE, map))) ?? [];
+  const elements = elementsIn(messages, { fields: [IFNAME], isMap: true, isInterval: false });
+  return new Set([...(elements?.keys() ?? [])].map((key) => Buffer.from(key.replace(/\0.*$/, ""), "latin1").toString()));
+}

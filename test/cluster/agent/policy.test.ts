@@ -1,0 +1,160 @@
+/** NetworkPolicy objects of a real API server, enforced by a real agent between real pods of one node. */
+import { Agent } from "../../support/agent.ts";
+import { ApiServerNode, NAMESPACE, type PodCall } from "../../support/kubernetes/api-server-node.ts";
+import { startCluster, type TestCluster } from "../../support/kubernetes/test-cluster.ts";
+import { BIN_DIR } from "../../support/node.ts";
+import { eventually, placeOf } from "../../support/policy-agent.ts";
+import { Dialogue, type Place, reach } from "../../support/policy-node.ts";
+
+// Of its own: it refuses rights, and is away for a while.
+let cluster: TestCluster;
+beforeAll(async () => {
+  cluster = await startCluster({ own: true });
+}, 120_000);
+afterAll(() => cluster[Symbol.asyncDispose]());
+
+const POLICIES = `/apis/networking.k8s.io/v1/namespaces/${NAMESPACE}/networkpolicies`;
+const LIMIT_MS = 120_000;
+
+interface World extends AsyncDisposable {
+  readonly api: ApiServerNode;
+  readonly agent: Agent;
+  pod(name: string, labels: Readonly<Record<string, string>>): Promise<Place & { readonly call: PodCall; readonly hostInterface: string }>;
+  wait(policy?: string): Promise<{ readonly exit: number | null; readonly stdout: string; readonly stderr: string }>;
+}
+
+async function createWorld(args: readonly string[] = []): Promise<World> {
+  const stack = new AsyncDisposableStack();
+  const api = stack.use(await ApiServerNode.create(cluster));
+  await api.pool("pool4", "10.71.0.0/24");
+  await api.node.run(["/bin/sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"]);
+  // Proxy ARP answers for the pods' gateway where a route leads to it.
+  for (const command of ["link add up0 type veth peer name up1", "link set up0 up", "link set up1 up", "route add default dev up0"]) {
+    await api.node.ip(...command.split(" "));
+  }
+  const kubeconfig = await cluster.kubeconfigFor("agent");
+  const agent = stack.use(await Agent.start(api.node, { args: ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig, ...args] }));
+  return {
+    api,
+    agent,
+    async pod(name, labels) {
+      await api.pod(name, { labels });
+      const sandbox = await api.sandbox(name);
+      const call = { pod: name, container: `c-${name}`, sandbox, conf: agent.netconf };
+      const result = await api.add(call);
+      const prober = stack.use(new Dialogue(api.node.commandLine(["/usr/bin/python3", "test/support/programs/prober.py"], {}, sandbox)));
+      await prober.ask("serve", { protocol: "tcp", port: 80 });
+      return { pod: sandbox, prober, call, ...placeOf({ interfaces: [...result.interfaces], ips: [...result.ips] }) };
+    },
+    wait: (policy) =>
+      api.node.run([
+        `${BIN_DIR}/tortiectl`,
+        "policy",
+        "wait",
+        ...(policy === undefined ? [] : ["--policy", policy]),
+        "--socket",
+        agent.socket,
+      ]),
+    [Symbol.asyncDispose]: () => stack.disposeAsync(),
+  };
+}
+
+const policy = (name: string, spec: object) => ({
+  apiVersion: "networking.k8s.io/v1",
+  kind: "NetworkPolicy",
+  metadata: { name, namespace: NAMESPACE },
+  spec,
+});
+
+describe("NetworkPolicy objects of an API server", () => {
+  it(
+    "are enforced from a pod's ADD on, follow labels of pods, and are gone when they are deleted",
+    async () => {
+      await using world = await createWorld();
+      await cluster.api(
+        "POST",
+        POLICIES,
+        policy("web", {
+          podSelector: { matchLabels: { app: "web" } },
+          ingress: [{ from: [{ podSelector: { matchLabels: { role: "client" } } }] }],
+        }),
+      );
+      const [web, client, other] = [
+        await world.pod("web", { app: "web" }),
+        await world.pod("client", { role: "client" }),
+        await world.pod("other", {}),
+      ];
+      expect(await world.wait()).toMatchObject({ exit: 0 });
+      expect(await Promise.all([reach(client, web, "tcp", 80), reach(other, web, "tcp", 80), reach(web, other, "tcp", 80)])).toEqual([
+        "ok",
+        "timeout",
+        "ok",
+      ]);
+
+      const path = `/api/v1/namespaces/${NAMESPACE}/pods`;
+      await cluster.api("PATCH", `${path}/other`, { metadata: { labels: { role: "client" } } }, "application/merge-patch+json");
+      await cluster.api("PATCH", `${path}/client`, { metadata: { labels: { role: "other" } } }, "application/merge-patch+json");
+      expect(await world.wait(`${NAMESPACE}/web`)).toMatchObject({ exit: 0 });
+      expect(await Promise.all([reach(client, web, "tcp", 80), reach(other, web, "tcp", 80)])).toEqual(["timeout", "ok"]);
+
+      await cluster.api("PATCH", `${path}/web`, { metadata: { labels: { app: "free" } } }, "application/merge-patch+json");
+      expect(await world.wait()).toMatchObject({ exit: 0 });
+      expect(await reach(client, web, "tcp", 80)).toBe("ok");
+      await cluster.api("DELETE", `${POLICIES}/web`);
+      expect(await world.wait()).toMatchObject({ exit: 0 });
+      for (const { call } of [web, client, other]) await world.api.del(call);
+    },
+    LIMIT_MS,
+  );
+
+  it(
+    "keep their hold while the API server is away",
+    async () => {
+      await using world = await createWorld();
+      await cluster.api("POST", POLICIES, policy("web", { podSelector: { matchLabels: { app: "web" } }, ingress: [] }));
+      const [web, client] = [await world.pod("web", { app: "web" }), await world.pod("client", {})];
+      expect(await world.wait()).toMatchObject({ exit: 0 });
+      cluster.freeze();
+      try {
+        expect(await Promise.all([reach(client, web, "tcp", 80), reach(web, client, "tcp", 80)])).toEqual(["timeout", "ok"]);
+        await world.agent.kill();
+        await world.agent.restart("local");
+        expect(await Promise.all([reach(client, web, "tcp", 80), reach(web, client, "tcp", 80)])).toEqual(["timeout", "ok"]);
+      } finally {
+        cluster.thaw();
+      }
+      await world.agent.waitUntil("ready");
+      expect(await eventually("ok", () => reach(web, client, "tcp", 80))).toBe("ok");
+      await cluster.api("DELETE", `${POLICIES}/web`);
+      expect(await eventually("ok", () => reach(client, web, "tcp", 80), 30_000)).toBe("ok");
+      for (const { call } of [web, client]) await world.api.del(call);
+    },
+    LIMIT_MS,
+  );
+
+  it(
+    "never lend a pod the labels of its namesake",
+    async () => {
+      await using world = await createWorld();
+      await cluster.api("POST", POLICIES, policy("closed", { podSelector: { matchLabels: { app: "closed" } }, ingress: [] }));
+      const [client, first] = [await world.pod("client", {}), await world.pod("db", { app: "open" })];
+      expect(await world.wait()).toMatchObject({ exit: 0 });
+      expect(await reach(client, first, "tcp", 80)).toBe("ok");
+      // A StatefulSet's pod comes back under its name before the old sandbox is gone.
+      await cluster.remove("v1", "pods", "db", NAMESPACE);
+      await world.api.pod("db", { labels: { app: "closed" } });
+      expect(await world.wait()).toMatchObject({ exit: 0 });
+      expect(await reach(client, first, "tcp", 80)).toBe("ok");
+      const sandbox = await world.api.sandbox("db-again");
+      const call = { pod: "db", container: "c-db-again", sandbox, conf: world.agent.netconf };
+      await world.api.del(first.call);
+      const result = await world.api.add(call);
+      await using prober = new Dialogue(world.api.node.commandLine(["/usr/bin/python3", "test/support/programs/prober.py"], {}, sandbox));
+      await prober.ask("serve", { protocol: "tcp", port: 80 });
+      const second = { pod: sandbox, prober, ...placeOf({ interfaces: [...result.interfaces], ips: [...result.ips] }) };
+      expect(await reach(client, second, "tcp", 80)).toBe("timeout");
+      for (const one of [call, client.call]) await world.api.del(one);
+    },
+    LIMIT_MS,
+  );
+});

@@ -1,0 +1,65 @@
+/** What an agent knows of policy, as a test says: two pods of this node, shop/web and shop/db, and one elsewhere, shop/far. */
+import type { DropHistory, PolicyView, ViewedEndpoint } from "../../agent/policy/view.ts";
+import { type Address, formatAddress, parseAddress } from "../../lib/addresses/address.ts";
+import type { Judgement, SideJudgement } from "../../policy/model.ts";
+
+export function addressOf(text: string): Address {
+  const address = parseAddress(text);
+  if (address === undefined) throw new Error(`no address: ${text}`);
+  return address;
+}
+
+export const ENDPOINTS: readonly ViewedEndpoint[] = [
+  { hostInterface: "caliweb", pod: "shop/web", addresses: ["10.0.0.2", "fd00::2"].map(addressOf) },
+  { hostInterface: "calidb", pod: "shop/db", addresses: ["10.0.0.1", "fd00::1"].map(addressOf) },
+  { hostInterface: "calibare", pod: undefined, addresses: [addressOf("10.0.0.3")] },
+];
+
+export const DENIES: SideJudgement = {
+  workload: "shop/web",
+  direction: "ingress",
+  verdict: "deny",
+  policies: ["shop/close"],
+  decidedBy: { policy: "shop/close", direction: "ingress", rule: 0 },
+  peerClass: "0123456789ab",
+  peer: "shop/db",
+  reason: "no rule of shop/close allows port 8081; rule 2 allows 8080 to these peers",
+};
+export const ALLOWS: SideJudgement = {
+  ...DENIES,
+  workload: "shop/db",
+  direction: "egress",
+  verdict: "allow",
+  policies: [],
+  decidedBy: undefined,
+  peer: "shop/web",
+  reason: "no policy selects shop/db in this direction",
+};
+export const DENIED: Judgement = { verdict: "deny", egress: ALLOWS, ingress: DENIES };
+
+const NO_DROPS: DropHistory = { recent: () => [], missed: 0, shown: () => [], follow: () => () => undefined };
+
+export function policyView(given: Partial<PolicyView> = {}): PolicyView {
+  return {
+    enforcement: "default",
+    gaps: () => [],
+    unsynced: () => [],
+    unread: () => [],
+    conflicts: () => [],
+    figures: () => ({ classes: 0, elements: 0 }),
+    policies: () => [],
+    judge: () => DENIED,
+    endpoints: () => ENDPOINTS,
+    addressesOf: (pod) => (pod === "shop/far" ? [addressOf("10.9.0.1")] : []),
+    podAt: (address) => (formatAddress(address) === "10.9.0.1" ? "shop/far" : undefined),
+    identityOf: (pod) => (pod === "shop/web" ? 4711 : undefined),
+    realisation: () => ({ resourceVersion: "1", pending: [] }),
+    pending: () => [],
+    caughtUp: async () => undefined,
+    changed: async () => undefined,
+    drops: NO_DROPS,
+    differences: async () => [],
+    counters: async () => [],
+    ...given,
+  };
+}

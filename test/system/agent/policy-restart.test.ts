@@ -1,0 +1,110 @@
+/** What becomes of policy when its agent ends, is killed, or was away while things changed. */
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import { fresh } from "../../support/fixtures.ts";
+import { type AttachedPod, eventually, PolicyAgentNode, placeOf, policy } from "../../support/policy-agent.ts";
+import { reach } from "../../support/policy-node.ts";
+
+const world = fresh(PolicyAgentNode.create);
+
+const CLIENTS = { podSelector: { matchLabels: { app: "client" } } };
+const WEB = { podSelector: { matchLabels: { app: "web" } } };
+const allow = (port: number) => policy("allow", { ...WEB, ingress: [{ from: [CLIENTS], ports: [{ protocol: "TCP", port }] }] });
+
+async function serving(name: string, app: string): Promise<AttachedPod> {
+  const pod = await world.attach(name, { labels: { app } });
+  for (const port of [80, 81]) await pod.prober.ask("serve", { protocol: "tcp", port });
+  return pod;
+}
+
+async function leave(...pods: readonly AttachedPod[]): Promise<void> {
+  for (const pod of pods) await world.detach(pod);
+}
+
+/** Segments that the pod has sent again (/proc/net/snmp). */
+async function retransmitted({ pod }: AttachedPod): Promise<number> {
+  const { stdout } = await world.node.run(["/bin/cat", "/proc/net/snmp"], {}, pod);
+  const [names = [], values = []] = stdout.split("\n").flatMap((line) => (line.startsWith("Tcp:") ? [line.split(" ")] : []));
+  return Number(values[names.indexOf("RetransSegs")]);
+}
+
+describe("the packet filter of an agent that ends", () => {
+  it.each([
+    ["SIGTERM", () => world.agent.stop()],
+    ["SIGKILL", () => world.agent.kill()],
+  ])("stays as it is after %s, and is right again after the next start, although policies and pods changed meanwhile", async (_, end) => {
+    world.write("allow", allow(80));
+    const [web, client, other] = [await serving("web", "web"), await serving("client", "client"), await serving("other", "other")];
+    expect(await eventually("timeout", () => reach(other, web, "tcp", 80))).toBe("timeout");
+    const judged = () => Promise.all([reach(client, web, "tcp", 80), reach(client, web, "tcp", 81), reach(other, web, "tcp", 80)]);
+    expect(await judged()).toEqual(["ok", "timeout", "timeout"]);
+    await end();
+    const before = await world.table();
+    expect(await judged()).toEqual(["ok", "timeout", "timeout"]);
+
+    world.write("allow", allow(81));
+    await world.agent.restart();
+    expect(await eventually("ok", () => reach(client, web, "tcp", 81))).toBe("ok");
+    expect(await judged()).toEqual(["timeout", "ok", "timeout"]);
+    expect(before).not.toBe(await world.table());
+    await leave(web, client, other);
+  });
+
+  it("loses no packet of an allowed flow over kills and starts", async () => {
+    world.write("allow", allow(80));
+    const [web, client] = [await serving("web", "web"), await serving("client", "client")];
+    expect(await eventually("timeout", () => reach(client, web, "tcp", 81))).toBe("timeout");
+    const connecting = client.prober.ask<number>("connections", { to: web.address[4], port: 80, count: 3000 });
+    for (let times = 0; times < 3; times++) {
+      await world.agent.kill();
+      await world.agent.restart();
+    }
+    expect(await connecting).toBe(0);
+    // A packet that was lost has been sent again.
+    expect(await Promise.all([retransmitted(client), retransmitted(web)])).toEqual([0, 0]);
+    await leave(web, client);
+  });
+
+  it("is not touched by a start that lacks its source, while new pods wait in vain and say for what", async () => {
+    world.write("allow", allow(80));
+    const [web, client] = [await serving("web", "web"), await serving("client", "client")];
+    expect(await eventually("timeout", () => reach(client, web, "tcp", 81))).toBe("timeout");
+    await world.agent.stop();
+    const before = await world.table();
+    rmSync(world.directory, { recursive: true });
+    await using agent = await world.startAgain(["--policy-wait-seconds", "1"]);
+    await expect(world.attach("late")).rejects.toThrow(/policy not ready.*there is neither an API server nor/);
+    expect(await world.table()).toBe(before);
+    expect(await Promise.all([reach(client, web, "tcp", 80), reach(client, web, "tcp", 81)])).toEqual(["ok", "timeout"]);
+    expect(agent.log).toMatch(/error .*not known yet whether policy is to be enforced/);
+    await leave(web, client);
+  });
+
+  it("mends what others changed in the table at its start, and says nothing where nothing differs", async () => {
+    const [web, client] = [await serving("web", "web"), await serving("client", "client")];
+    expect(await world.known()).toEqual([web.hostInterface, client.hostInterface].sort());
+    await world.agent.kill();
+    await world.node.run(["/usr/sbin/nft", "flush", "chain", "inet", "tortie-policy", "forward"]);
+    await world.agent.restart();
+    await world.agent.until("the mending", () => world.agent.log.includes("policy was compared with the kernel and mended"));
+    expect(await world.table()).toContain("jump from-pod");
+    await leave(web, client);
+  });
+
+  it("forgets pods that went while it was away, and knows those that came", async () => {
+    const [web, client] = [await serving("web", "web"), await serving("client", "client")];
+    await world.agent.kill();
+    rmSync(join(world.agent.runDir, "policy.json"));
+    const conf = { ...world.conf, agent: "auto", agent_wait_seconds: 0 };
+    expect(await world.node.cni("DEL", { pod: web.pod, containerId: web.containerId, args: web.args, conf })).toMatchObject({ exit: 0 });
+    const { pod } = await world.sandbox("direct");
+    const direct = { pod, containerId: "cid-direct", args: world.args("direct"), conf };
+    const added = await world.node.cni("ADD", direct);
+    expect(added).toMatchObject({ exit: 0 });
+    await world.agent.restart();
+    const wanted = [client.hostInterface, placeOf(JSON.parse(added.stdout)).hostInterface].sort().join();
+    expect(await eventually(wanted, async () => (await world.known()).join())).toBe(wanted);
+    expect(await world.node.cni("DEL", direct)).toMatchObject({ exit: 0 });
+    await leave(client);
+  });
+});

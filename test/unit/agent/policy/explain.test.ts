@@ -1,0 +1,113 @@
+import { explain, hostEndNamed, type Question } from "../../../../agent/policy/explain.ts";
+import type { PolicyView } from "../../../../agent/policy/view.ts";
+import { type Address, formatAddress } from "../../../../lib/addresses/address.ts";
+import type { Flow } from "../../../../policy/model.ts";
+import { ALLOWS, addressOf, DENIED, ENDPOINTS, policyView } from "../../../support/policy-view.ts";
+
+const nobody = () => false;
+const ask = (question: Partial<Question>, given: Partial<PolicyView> = {}, isOwn: (address: Address) => boolean = nobody) =>
+  explain(policyView(given), { from: "shop/db", to: "shop/web", protocol: "TCP", port: 8081, ...question }, isOwn);
+
+describe("an explanation", () => {
+  it("asks the engine for each pair of addresses of a family, with the protocol's number", () => {
+    const flows: Flow[] = [];
+    const judge = (flow: Flow) => {
+      flows.push(flow);
+      return DENIED;
+    };
+    const { from, to, pairs } = ask({}, { judge });
+    expect([from, to]).toEqual([
+      { ...ENDPOINTS[1], identity: undefined },
+      { ...ENDPOINTS[0], identity: 4711 },
+    ]);
+    expect(pairs.map(({ family, source, destination, verdict }) => [family, source, destination, verdict])).toEqual([
+      [4, "10.0.0.1", "10.0.0.2", "deny"],
+      [6, "fd00::1", "fd00::2", "deny"],
+    ]);
+    ask({ protocol: "ICMP", port: undefined }, { judge });
+    expect(flows.map(({ protocol, port }) => [protocol, port])).toEqual([
+      [6, 8081],
+      [6, 8081],
+      [1, undefined],
+      [58, undefined],
+    ]);
+  });
+
+  it.each([
+    ["shop/web", "caliweb"],
+    ["web", "caliweb"],
+    ["caliweb", "caliweb"],
+    ["10.0.0.2", "caliweb"],
+    ["fd00:0::2", "caliweb"],
+    ["calibare", "calibare"],
+    ["10.0.0.3", "calibare"],
+  ])("finds an end of this node as %s", (name, hostInterface) => {
+    expect(ask({ from: "10.0.0.1", to: name === "fd00:0::2" ? "10.0.0.2" : name }).to.hostInterface).toBe(hostInterface);
+    expect(hostEndNamed(policyView(), name)).toBe(hostInterface);
+  });
+
+  it("finds pods of other nodes and addresses of nobody, and says why an end is not judged", () => {
+    const judge = () => ({ verdict: "allow", egress: ALLOWS, ingress: undefined }) as const;
+    const [far] = ask({ to: "shop/far" }, { judge }).pairs;
+    expect(far?.notes).toEqual(["the labels of shop/far are not known yet: nothing here judges its ingress"]);
+    const outside = ask({ to: "203.0.113.7" }, { judge });
+    expect(outside.to).toEqual({ pod: undefined, hostInterface: undefined, addresses: [addressOf("203.0.113.7")], identity: undefined });
+    expect(outside.pairs[0]?.notes).toEqual(["203.0.113.7 is no pod that is known: nothing here judges its side"]);
+  });
+
+  it("does not ask about what the host sends", () => {
+    const isOwn = (address: Address) => formatAddress(address) === "192.0.2.1";
+    const { pairs } = ask({ from: "192.0.2.1" }, { judge: () => fail("asked") }, isOwn);
+    expect(pairs).toEqual([expect.objectContaining({ verdict: "allow", egress: undefined, ingress: undefined })]);
+  });
+
+  it("is refused for ends that nobody knows, that could be several, or that have no family in common", () => {
+    const word = (question: Partial<Question>, given: Partial<PolicyView> = {}) => {
+      try {
+        ask(question, given);
+      } catch (error) {
+        return error instanceof Error && "word" in error ? error.word : error;
+      }
+      return "nothing";
+    };
+    expect(word({ to: "shop/nobody" })).toBe("policy-end-unknown");
+    expect(word({ to: "nobody" })).toBe("policy-end-unknown");
+    expect(word({ from: "fd00::9", to: "calibare" })).toBe("call-invalid");
+    const twice = [...ENDPOINTS, { hostInterface: "caliother", pod: "test/web", addresses: [] }];
+    expect(word({ to: "web" }, { endpoints: () => twice })).toBe("endpoint-ambiguous");
+    expect(word({ to: "test/web" }, { endpoints: () => twice })).toBe("call-invalid");
+  });
+
+  it("does not grow with the addresses of its ends, nor with their names", () => {
+    const many = Array.from({ length: 50 }, (_, i) => addressOf(`10.1.0.${i}`));
+    const addressesOf = () => many;
+    expect(ask({ from: "a/b", to: "c/d" }, { addressesOf }).pairs).toHaveLength(16);
+    expect(() => ask({ to: `a/${"\u0007".repeat(5_000)}` })).toThrow(/^.{1,2500}$/);
+  });
+});
+
+function fail(message: string): never {
+  throw new Error(message);
+}
+
+describe("the host end of a list of drops", () => {
+  it("may be one that is gone, if it had drops", () => {
+    const drops = { ...policyView().drops, recent: (name?: string) => (name === "caligone" ? [fakeDrop] : []) };
+    expect(hostEndNamed(policyView({ drops }), "caligone")).toBe("caligone");
+    expect(() => hostEndNamed(policyView({ drops }), "calinever")).toThrow('no endpoint of this node is called "calinever"');
+  });
+});
+
+const fakeDrop = {
+  time: "2026-01-02T03:04:05.678Z",
+  hostInterface: "caligone",
+  pod: undefined,
+  direction: "egress",
+  reason: "endpoint-unknown",
+  source: { address: "10.0.0.9", pod: undefined, port: undefined, identity: undefined },
+  destination: { address: "10.0.0.2", pod: "shop/web", port: undefined, identity: undefined },
+  protocol: "ICMP",
+  policies: [],
+  decidedBy: undefined,
+  explanation: "",
+} as const;

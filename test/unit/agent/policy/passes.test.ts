@@ -1,0 +1,204 @@
+/** When what the engine has computed is brought into the kernel: at once, together, again. */
+import { Passes, type PassParts } from "../../../../agent/policy/passes.ts";
+import type { PacketPolicy, PolicyChange } from "../../../../dataplane/packet-policy.ts";
+import { FakeClock, settled } from "../../../support/fake-clock.ts";
+
+const EMPTY: PacketPolicy = { endpoints: new Map(), addresses: new Map(), blocks: [] };
+const NEVER = new AbortController().signal;
+
+/** An engine whose changes are the names that it was told, and a table that notes what it is asked. */
+function world(change: Partial<PassParts["table"]> = {}) {
+  const clock = new FakeClock();
+  const told: string[] = [];
+  let parts = 0;
+  const asked: string[] = [];
+  const drift: string[] = [];
+  const log: string[] = [];
+  const passes: Passes = new Passes({
+    engine: {
+      prepare: () => parts-- > 0,
+      take: (): PolicyChange => ({
+        endpoints: new Map(),
+        addresses: new Map(told.splice(0).map((name) => [name, "c"])),
+        blocks: undefined,
+      }),
+      state: EMPTY,
+    },
+    table: {
+      async replace() {
+        asked.push("replace");
+        return [];
+      },
+      async apply({ addresses }) {
+        asked.push([...addresses.keys()].join());
+      },
+      ...change,
+    },
+    onRealised: () => {},
+    onHeld: () => {},
+    onDrift: (differences) => drift.push(...differences),
+    clock,
+    log: { info: (message) => log.push(message), error: (message) => log.push(message) },
+  });
+  const tell = (name: string) => {
+    told.push(name);
+    passes.changed();
+  };
+  return { clock, passes, asked, drift, log, tell, inParts: (count: number) => (parts = count) };
+}
+
+describe("passes of policy", () => {
+  it("do nothing before everything is known, and begin with a comparison of the whole table", async () => {
+    const { clock, passes, asked, tell } = world();
+    tell("a");
+    await clock.advance(60_000);
+    expect([asked, passes.isSettled]).toEqual([[], false]);
+    passes.open();
+    await settled();
+    expect([asked, passes.isSettled]).toEqual([["replace"], true]);
+  });
+
+  it("carry out the first change at once, and those of the next 100 ms together", async () => {
+    const { clock, passes, asked, tell } = world();
+    passes.open();
+    await clock.advance(1_000);
+    tell("a");
+    await settled();
+    expect(asked).toEqual(["replace", "a"]);
+    for (const name of ["b", "c", "d"]) {
+      tell(name);
+      await clock.advance(10);
+    }
+    expect(asked).toEqual(["replace", "a"]);
+    await clock.advance(100);
+    expect(asked).toEqual(["replace", "a", "b,c,d"]);
+  });
+
+  it("do not let an ADD wait for the 100 ms", async () => {
+    const { clock, passes, asked, tell } = world();
+    passes.open();
+    await clock.advance(1_000);
+    tell("a");
+    await settled();
+    tell("b");
+    await passes.settled(NEVER);
+    expect([asked, clock.now()]).toEqual([["replace", "a", "b"], 1_000]);
+    await passes.settled(NEVER);
+    expect(asked).toHaveLength(3);
+  });
+
+  it("make one after the other, and tell an ADD when the one has ended that holds its own change", async () => {
+    const turns: PromiseWithResolvers<void>[] = [];
+    const { passes, asked, tell } = world({
+      apply: async ({ addresses }) => {
+        asked.push([...addresses.keys()].join());
+        const turn = Promise.withResolvers<void>();
+        turns.push(turn);
+        await turn.promise;
+      },
+    });
+    passes.open();
+    await settled();
+    const ended: string[] = [];
+    tell("a");
+    void passes.settled(NEVER).then(() => ended.push("a"));
+    await settled();
+    tell("b");
+    void passes.settled(NEVER).then(() => ended.push("b"));
+    await settled();
+    expect([asked, ended]).toEqual([["replace", "a"], []]);
+    turns[0]?.resolve();
+    await settled();
+    expect([asked, ended]).toEqual([["replace", "a", "b"], ["a"]]);
+    turns[1]?.resolve();
+    await settled();
+    expect(ended).toEqual(["a", "b"]);
+  });
+
+  it("let others run between the parts of a large change", async () => {
+    const { passes, asked, tell, inParts } = world();
+    passes.open();
+    await settled();
+    inParts(3);
+    let turns = 0;
+    const turn = () => {
+      turns++;
+      if (asked.length < 2) setImmediate(turn);
+    };
+    tell("a");
+    turn();
+    await passes.settled(NEVER);
+    expect(asked).toEqual(["replace", "a"]);
+    expect(turns).toBeGreaterThanOrEqual(3);
+  });
+
+  it("are tried again after a failure with growing pauses, say it once, and then compare the whole table", async () => {
+    let isBroken = true;
+    const { clock, passes, asked, log, tell } = world({
+      apply: async () => {
+        asked.push("apply");
+        throw new Error("no room");
+      },
+      replace: async () => {
+        asked.push("replace");
+        if (isBroken) throw new Error("no room");
+        return ["x"];
+      },
+    });
+    passes.open();
+    await clock.advance(10_000);
+    expect(passes.problem).toBe("no room");
+    const tries = asked.length;
+    expect(tries).toBeGreaterThan(3);
+    expect(tries).toBeLessThan(9);
+    expect(log).toEqual(["policy is not brought into the kernel, it is tried again: no room"]);
+    isBroken = false;
+    await clock.advance(30_000);
+    expect([passes.problem, passes.isSettled]).toEqual([undefined, true]);
+    expect(log.slice(1)).toEqual(["policy was compared with the kernel and mended", "policy is in the kernel again"]);
+
+    isBroken = true;
+    tell("a");
+    await settled();
+    expect(asked.slice(-1)).toEqual(["apply"]);
+    isBroken = false;
+    await clock.advance(1_000);
+    expect([asked.slice(-2), passes.isSettled]).toEqual([["apply", "replace"], true]);
+  });
+
+  it("count as drift what differs although nothing was told, and nothing else", async () => {
+    let found: readonly string[] = ["at the start"];
+    const { clock, passes, drift, log, tell } = world({ replace: async () => found });
+    passes.open();
+    await clock.advance(1_000);
+    expect(drift).toEqual([]);
+    found = [];
+    passes.compare();
+    await clock.advance(1_000);
+    found = Array.from({ length: 12 }, (_, at) => `map m lacks ${at}`);
+    passes.compare();
+    await clock.advance(1_000);
+    expect(drift).toHaveLength(12);
+    expect(log.filter((line) => line.includes("differed and was mended"))).toHaveLength(10);
+    tell("a");
+    passes.compare();
+    await clock.advance(1_000);
+    expect(drift).toHaveLength(12);
+  });
+
+  it("end a wait with the reason of its signal, and tell who waits for the next pass", async () => {
+    const { passes } = world();
+    const controller = new AbortController();
+    const waiting = passes.settled(controller.signal);
+    controller.abort(new Error("nobody wants it"));
+    await expect(waiting).rejects.toThrow("nobody wants it");
+    const ended = passes.ended(NEVER);
+    passes.open();
+    await ended;
+    expect(passes.isSettled).toBe(true);
+    await passes.stop();
+    passes.changed();
+    await settled();
+    expect(passes.isSettled).toBe(false);
+  });
+});
