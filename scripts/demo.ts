@@ -2,10 +2,11 @@
 import { DemoFailure, Screen } from "./demonstration/screen.ts";
 import { showAddresses, showArp, showPings, showRoutes } from "./demonstration/show-kernel.ts";
 import { showAgent, showBlocks, showEndpoint, showHostPort, showOutgoing, showRate } from "./demonstration/show-pods.ts";
+import { showPolicy } from "./demonstration/show-policy.ts";
 import { attachPods, removeEverything } from "./demonstration/tortiectl.ts";
 import { World } from "./demonstration/world.ts";
 
-const screen = new Screen(13);
+const screen = new Screen(16);
 
 const DRAWING = [
   "   pod web                       node                      pod client",
@@ -44,6 +45,7 @@ async function demo(): Promise<void> {
   await showEndpoint(world, screen);
   await showBlocks(world, screen);
   await removeEverything(world, screen);
+  await showPolicy(screen);
   await showAgent(screen);
   screen.end(`${screen.claims} claims held, in ${((performance.now() - started) / 1000).toFixed(1)} s`, NEXT);
 }

@@ -27,16 +27,24 @@ function agentTable(name: string, letter: string, count: number): Table {
   return { name, cases, files: () => true, mayLack: true };
 }
 
+/** Counts the cases of policy, whose tests leave the prefix out: P-L1, P-L2 … */
+function policyTable(name: string, letter: string, count: number): Table {
+  return { name, cases: counted(`P-${letter}`, count), files: isOfPolicy, mayLack: true };
+}
+
+/** Tells the cases of policy from others, which have the same letters. */
+const isOfPolicy = (file: string) => /polic|identit/.test(file);
+
 /** Tells the installer's cases from the IPAM plugin's, which have the same letter. */
 const isInstaller = (file: string) => file.includes("/installer/");
 
-/** Has the numbers of the contract's tables (I§11, C§11.1, C§11.2, C§11.4, A§10). */
+/** Has the numbers of the contract's tables (I§11, C§11.1, C§11.2, C§11.4, A§10, P§7). */
 export const TABLES: readonly Table[] = [
-  { name: "executable", cases: counted("I", 18), files: (file) => !isInstaller(file) },
+  { name: "executable", cases: counted("I", 18), files: (file) => !isInstaller(file) && !isOfPolicy(file) },
   { name: "installer", cases: counted("I", 25), files: isInstaller },
   { name: "kubevirt", cases: counted("K", 13), files: (file) => file.includes("/kubevirt") },
   { name: "pods", cases: counted("K", 44), files: (file) => /^cluster\/(main-plugin|etcd)\//.test(file) },
-  { name: "containers", cases: counted("N", 24), files: () => true },
+  { name: "containers", cases: counted("N", 24), files: (file) => !isOfPolicy(file) },
   agentTable("agent-ranges", "C", 11),
   agentTable("agent-api", "P", 11),
   agentTable("agent-attachments", "A", 19),
@@ -46,6 +54,11 @@ export const TABLES: readonly Table[] = [
   agentTable("agent-life", "L", 4),
   agentTable("agent-objects", "O", 5),
   agentTable("agent-upkeep", "G", 4),
+  policyTable("policy-labels", "L", 7),
+  policyTable("policy-identities", "I", 13),
+  policyTable("policy-addresses", "A", 12),
+  policyTable("policy-engine", "P", 23),
+  policyTable("policy-packets", "N", 22),
 ];
 
 /**
@@ -77,9 +90,9 @@ function titlesOf(file: string): Title[] {
   const played = [...own.matchAll(/\btest\w*Cases\b.* from "((?:\.\.\/)+support\/[^"]+)";/g)];
   const tables = played.map(([, path = ""]) => join("test", dirname(file), path));
   const source = [own, ...tables.map((path) => readFileSync(path, "utf8"))].join("\n");
-  return [...source.matchAll(/"((?:[IKN]|A-[A-Z])\d+(?:, (?:[IKN]|A-[A-Z])\d+)*)[:,] ([^"]+)"/g)].map(([, cases = "", text = ""]) => ({
+  return [...source.matchAll(/"((?:[A-Z]|A-[A-Z])\d+(?:, (?:[A-Z]|A-[A-Z])\d+)*)[:,] ([^"]+)"/g)].map(([, cases = "", text = ""]) => ({
     file,
-    cases: cases.split(", "),
+    cases: cases.split(", ").map((one) => (isOfPolicy(file) && !one.startsWith("A-") ? `P-${one}` : one)),
     text,
   }));
 }
