@@ -112,6 +112,14 @@ export class PolicyEndpoints implements Disposable {
     for (const takeBack of before.values()) takeBack();
   }
 
+  /** Lends an endpoint the labels of its pod where the copy of this node's pods lacks it: it is bound to another node, or the copy is late. */
+  learn(hostInterface: string, found: Pod): void {
+    const wanted = present(this.#known.get(hostInterface) ?? {});
+    if (wanted?.pod === undefined || !isThePod(found, wanted.pod)) return;
+    wanted.workload = workloadOf(found);
+    this.#tell(hostInterface);
+  }
+
   /** Says whether the pod of this endpoint is known, so that it has been told of. */
   isKnown(hostInterface: string): boolean {
     return this.#known.get(hostInterface)?.told !== undefined;

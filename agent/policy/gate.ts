@@ -14,7 +14,7 @@ import type { Passes } from "./passes.ts";
 export interface GateParts {
   /** `--policy-wait-seconds` in milliseconds; 0: no ADD waits. */
   readonly limitMs: number;
-  readonly endpoints: Pick<PolicyEndpoints, "admit" | "isKnown" | "onTold" | "list">;
+  readonly endpoints: Pick<PolicyEndpoints, "admit" | "learn" | "isKnown" | "onTold" | "list">;
   readonly passes: Pick<Passes, "isOpen" | "isSettled" | "settled" | "problem">;
   /** Waits until the sources say what is so. @throws the signal's reason */
   readonly untilSynced: (signal: AbortSignal) => Promise<void>;
@@ -35,6 +35,8 @@ export interface GateParts {
 
 /** Limits how long a link waits for its pass; `ready` waits for the rest. */
 const BEFORE_LINK_MS = 50;
+/** How long the copy of this node's pods may be late before the API server is asked for one pod. */
+const COPY_MS = 500;
 
 export class PolicyGate implements CallPolicy {
   readonly #parts: GateParts;
@@ -72,7 +74,7 @@ export class PolicyGate implements CallPolicy {
     const late = new Error("late");
     try {
       await withLimit(clock, { limitMs, late, signal }, async (ended) => {
-        await untilKnown(endpoints, hostInterface, ended);
+        await this.#untilKnown(hostInterface, ended);
         await untilSynced(ended);
         await passes.settled(ended);
       });
@@ -117,8 +119,28 @@ export class PolicyGate implements CallPolicy {
     }
   }
 
+  /** Asks the API server for a pod that the copy does not get: one that is bound to another node never comes. @throws the signal's reason */
+  async #untilKnown(hostInterface: string, signal: AbortSignal): Promise<void> {
+    const { clock, endpoints, readPod } = this.#parts;
+    const late = new Error("late");
+    try {
+      return await withLimit(clock, { limitMs: COPY_MS, late, signal }, (ended) => untilKnown(endpoints, hostInterface, ended));
+    } catch (error) {
+      if (error !== late) throw error;
+    }
+    const pod = this.#podOf(hostInterface);
+    // A server that does not answer is named by what is waited for then.
+    const found = pod && (await readPod?.(`${pod.namespace}/${pod.name}`).catch(() => undefined));
+    if (found !== undefined) endpoints.learn(hostInterface, found);
+    await untilKnown(endpoints, hostInterface, signal);
+  }
+
+  #podOf(hostInterface: string): NewEndpoint["pod"] {
+    return this.#parts.endpoints.list().find((endpoint) => endpoint.hostInterface === hostInterface)?.pod;
+  }
+
   #labels(hostInterface: string): string {
-    const pod = this.#parts.endpoints.list().find((endpoint) => endpoint.hostInterface === hostInterface)?.pod;
+    const pod = this.#podOf(hostInterface);
     return pod === undefined ? `an endpoint at ${hostInterface}` : `labels of pod ${pod.namespace}/${pod.name}`;
   }
 

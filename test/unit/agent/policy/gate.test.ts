@@ -98,6 +98,26 @@ describe("the gate of an ADD", () => {
     await waiting;
   });
 
+  it("asks the API server for a pod that the copy does not get, as one that is bound to another node, and takes no other pod's labels", async () => {
+    const answers = [POD, { ...POD, uid: "another" }];
+    const waits: string[] = [];
+    for (const answer of answers) {
+      const { gate, pods, clock, done } = world({ readPod: async () => answer });
+      pods.delete("shop/web");
+      await gate.admit(NEW, NEVER);
+      const waiting = gate.ready("cali1", NEVER).then(
+        () => "ready",
+        () => "refused",
+      );
+      await settled();
+      expect(done).not.toContain("cali1 told");
+      await clock.advance(600);
+      await clock.advance(9_900);
+      waits.push(await waiting);
+    }
+    expect(waits).toEqual(["ready", "refused"]);
+  });
+
   it("ends with its caller, and does not wait at all where the limit is 0", async () => {
     const waiting = world({ untilSynced: never, gap: () => "a list" });
     await waiting.gate.admit(NEW, NEVER);
