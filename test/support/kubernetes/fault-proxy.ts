@@ -121,9 +121,15 @@ export class FaultProxy implements AsyncDisposable {
     const server = this.#server;
     this.#server = undefined;
     const closed = new Promise((done) => (server === undefined ? done(undefined) : server.close(done)));
-    this.breakConnections();
-    server?.closeAllConnections();
+    const breakAll = (): void => {
+      this.breakConnections();
+      server?.closeAllConnections();
+    };
+    breakAll();
+    // A connection that was in its handshake just now comes to light afterwards, and would keep the server from being closed.
+    const again = setInterval(breakAll, 10);
     await closed;
+    clearInterval(again);
   }
 
   /** Takes connections again, at the same port. */
