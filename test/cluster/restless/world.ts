@@ -41,7 +41,8 @@ export class ClusterWorld extends RestlessWorld {
     await pods.pool("pool4", "10.60.0.0/24");
     await pods.pool("pool6", "fd60::/112");
     const server = ["--datastore-type", "kubernetes", "--kubeconfig", await proxy.kubeconfigFor("agent")];
-    const agent = made.use(await Agent.start(pods.node, { args: [...server, "--max-controller-interval", "1"] }));
+    // Its containers are also added with "agent: off", which a node with policy refuses (system agent/policy-direct).
+    const agent = made.use(await Agent.start(pods.node, { args: [...server, "--max-controller-interval", "1", "--policy", "off"] }));
     const world = new ClusterWorld(pods, proxy, agent, random);
     world.own.use(proxy);
     await world.start();
