@@ -1,5 +1,5 @@
 /**
- * What policy costs: one packet and one connection between two pods of a node that are both enforced, at 1, 100 and 10,000 rules, beside
+ * What policy costs: an ADD (adds.ts); one packet and one connection between two pods of a node that are both enforced, at 1, 100 and 10,000 rules, beside
  * conntrack alone and beside a list of rules in iptables; and what a change of the table costs. Each figure is the least of many short
  * bursts, so that whatever else the machine does falls out; read them as ratios.
  */
@@ -12,6 +12,7 @@ import { PolicyTable } from "../../../dataplane/nftables/policy/policy-table.ts"
 import type { PolicyText } from "../../support/packet-policy-text.ts";
 import { addressOf, changeOf, policyOf } from "../../support/packet-policy-text.ts";
 import { row, summarise } from "../statistics.ts";
+import { addsUnderPolicy } from "./adds.ts";
 
 const [packets = ""] = process.argv.slice(2);
 const PASSES = 3;
@@ -217,6 +218,7 @@ async function changes(table: PolicyTable): Promise<void> {
   );
 }
 
+await addsUnderPolicy();
 attach(CLIENT);
 attach(SERVER);
 run("sysctl", ["-qw", "net.ipv4.ip_forward=1"]);
