@@ -57,6 +57,11 @@ export const EXPLAINED: readonly Explained[] = [
     rights: /^(get|delete) crd\.projectcalico\.org\/(blockaffinities|ipamblocks)$/,
     reason: "blocks that are claimed by two nodes at once, or given back: the suite plays them with the plugin's account",
   },
+  {
+    account: "tortie-controller",
+    rights: /^delete tortie\.dev\/tortieidentities$/,
+    reason: "an identity goes a day after it was retired: played with a clock of its own (unit controller/duties/identities)",
+  },
 ];
 
 /** What the roles in manifests/ allow each account. */
