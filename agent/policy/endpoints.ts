@@ -197,7 +197,8 @@ function present({ coming, recorded }: Known): Wanted | undefined {
   return coming ?? recorded;
 }
 
-function keyOf({ namespace, name }: NamespacedName): string {
+/** Names a pod as the copies of pods do: "namespace/name". */
+export function keyOf({ namespace, name }: NamespacedName): string {
   return `${namespace}/${name}`;
 }
 

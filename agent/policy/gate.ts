@@ -7,7 +7,7 @@ import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Pod } from "../../lib/kubernetes/objects.ts";
 import { type Clock, untilAborted, withLimit } from "../../lib/system/waiting.ts";
 import { type CallPolicy, closedEnd, type NewEndpoint } from "../../main-plugin/policy.ts";
-import { type PolicyEndpoints, workloadOf } from "./endpoints.ts";
+import { keyOf, type PolicyEndpoints, workloadOf } from "./endpoints.ts";
 import type { Flows } from "./flows.ts";
 import type { Passes } from "./passes.ts";
 
@@ -108,7 +108,7 @@ export class PolicyGate implements CallPolicy {
   async #podOutsideOfCopy({ pod }: NewEndpoint): Promise<Pod | undefined> {
     const { readPod, hasPod } = this.#parts;
     if (pod === undefined || pod.uid !== undefined || readPod === undefined) return undefined;
-    const key = `${pod.namespace}/${pod.name}`;
+    const key = keyOf(pod);
     if (hasPod(key)) return undefined;
     try {
       return await readPod(key);
@@ -130,7 +130,7 @@ export class PolicyGate implements CallPolicy {
     }
     const pod = this.#podOf(hostInterface);
     // A server that does not answer is named by what is waited for then.
-    const found = pod && (await readPod?.(`${pod.namespace}/${pod.name}`).catch(() => undefined));
+    const found = pod && (await readPod?.(keyOf(pod)).catch(() => undefined));
     if (found !== undefined) endpoints.learn(hostInterface, found);
     await untilKnown(endpoints, hostInterface, signal);
   }
@@ -141,7 +141,7 @@ export class PolicyGate implements CallPolicy {
 
   #labels(hostInterface: string): string {
     const pod = this.#podOf(hostInterface);
-    return pod === undefined ? `an endpoint at ${hostInterface}` : `labels of pod ${pod.namespace}/${pod.name}`;
+    return pod === undefined ? `an endpoint at ${hostInterface}` : `labels of pod ${keyOf(pod)}`;
   }
 
   #filter(): string {

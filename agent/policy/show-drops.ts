@@ -5,7 +5,7 @@ import type { AgentContext } from "../start/context.ts";
 import type { DropWitness } from "./drop.ts";
 import { followDropLog, LinkNames } from "./drop-log.ts";
 import { Drops } from "./drops.ts";
-import type { PolicyEndpoints } from "./endpoints.ts";
+import { keyOf, type PolicyEndpoints } from "./endpoints.ts";
 import { PolicyEvents } from "./events.ts";
 import type { Peers } from "./status.ts";
 
@@ -30,7 +30,7 @@ export function showDrops(context: AgentContext, { engine, endpoints, peers, ide
   const links = new LinkNames(host.route, SYSTEM_CLOCK);
   const podOf = (hostInterface: string) => {
     const pod = endpoints.list().find((endpoint) => endpoint.hostInterface === hostInterface)?.pod;
-    return pod && `${pod.namespace}/${pod.name}`;
+    return pod && keyOf(pod);
   };
   const drops = new Drops(
     {

@@ -3,7 +3,7 @@ import type { DropCount } from "../../dataplane/nftables/policy/counters.ts";
 import { type Address, formatAddress } from "../../lib/addresses/address.ts";
 import type { PolicyEngine } from "../../policy/engine.ts";
 import type { Enforcement, Flow, Judgement, Labels, PeerPod, PolicyStatus } from "../../policy/model.ts";
-import type { PolicyEndpoints } from "./endpoints.ts";
+import { keyOf, type PolicyEndpoints } from "./endpoints.ts";
 import type { Passes } from "./passes.ts";
 import type { Realisations } from "./realisation.ts";
 import type { PolicySink, PolicySources } from "./sources/model.ts";
@@ -134,9 +134,7 @@ export class EnforcedView implements PolicyView {
   }
 
   endpoints(): readonly ViewedEndpoint[] {
-    return this.#parts.endpoints
-      .list()
-      .map(({ hostInterface, addresses, pod }) => ({ hostInterface, addresses, pod: pod && `${pod.namespace}/${pod.name}` }));
+    return this.#parts.endpoints.list().map(({ hostInterface, addresses, pod }) => ({ hostInterface, addresses, pod: pod && keyOf(pod) }));
   }
 
   addressesOf(pod: string): readonly Address[] {

@@ -47,8 +47,11 @@ function isForbidden(problem: string): boolean {
   return /\bforbidden\b/i.test(problem);
 }
 
-/** Joins a watch to what it tells. */
-function watchedPart(begin: (to: Parameters<SourcePart["start"]>[0]) => ResourceCache<unknown>, name: string): SourcePart {
+/**
+ * Joins a watch to what it tells. The watch ends with those that it belongs to.
+ * @param name says what is read, for a gap before the watch has begun
+ */
+export function watchedPart(begin: (to: Parameters<SourcePart["start"]>[0]) => ResourceCache<unknown>, name: string): SourcePart {
   let cache: ResourceCache<unknown> | undefined;
   return {
     start(to) {
@@ -62,7 +65,7 @@ function watchedPart(begin: (to: Parameters<SourcePart["start"]>[0]) => Resource
     },
     caughtUp: async (signal) => cache?.caughtUp(signal),
     async [Symbol.asyncDispose]() {
-      // The watch ends with its informers.
+      // Nothing of its own is open.
     },
   };
 }

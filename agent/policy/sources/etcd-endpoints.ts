@@ -6,10 +6,9 @@ import { parsePrefix } from "../../../lib/addresses/address.ts";
 import { endpointResource, parseStored } from "../../../lib/datastore/etcd/codecs.ts";
 import { allBelow, EtcdFeed, type EtcdSource } from "../../../lib/datastore/etcd/etcd-feed.ts";
 import type { Watches } from "../../../lib/kubernetes/watch/informers.ts";
-import type { ResourceCache } from "../../../lib/kubernetes/watch/resource-cache.ts";
 import type { WorkloadEndpoint } from "../../../lib/workload/endpoint.ts";
 import type { RecordedPod } from "./addresses.ts";
-import { gapOf } from "./api-objects.ts";
+import { watchedPart } from "./api-objects.ts";
 import type { SourcePart } from "./sources.ts";
 
 interface EtcdEndpointsInput {
@@ -20,31 +19,19 @@ interface EtcdEndpointsInput {
 export function etcdEndpoints({ watches, source }: EtcdEndpointsInput): SourcePart {
   const name = "workload endpoints";
   const { prefix } = endpointResource;
-  let cache: ResourceCache<RecordedPod> | undefined;
-  return {
-    start({ book, changed }) {
-      cache = watches.begin(
-        new EtcdFeed<RecordedPod>(
-          { name, prefix, nameOf: allBelow(prefix), decode: (pair) => recordOf(parseStored(endpointResource, pair).value) },
-          source,
-        ),
-      );
-      cache.onChange(({ key, after }) => {
-        book.setRecord(`etcd ${key}`, after);
-        changed();
-      });
-    },
-    get gap() {
-      return cache === undefined ? `${name} have not been read yet` : gapOf(cache);
-    },
-    get isComplete() {
-      return cache?.state.isSynced === true;
-    },
-    caughtUp: async (signal) => cache?.caughtUp(signal),
-    async [Symbol.asyncDispose]() {
-      // The watch ends with its etcd.
-    },
-  };
+  return watchedPart(({ book, changed }) => {
+    const cache = watches.begin(
+      new EtcdFeed<RecordedPod>(
+        { name, prefix, nameOf: allBelow(prefix), decode: (pair) => recordOf(parseStored(endpointResource, pair).value) },
+        source,
+      ),
+    );
+    cache.onChange(({ key, after }) => {
+      book.setRecord(`etcd ${key}`, after);
+      changed();
+    });
+    return cache;
+  }, name);
 }
 
 function recordOf({ orchestrator, namespace, pod, labels, ipNetworks }: WorkloadEndpoint): RecordedPod {
