@@ -36,7 +36,7 @@ export async function runAgent(input: AgentInput): Promise<number> {
 
   const ranges = startRanges(context);
   const networks = openNetworks(context, ranges, () => [...ranges.parts.knownRanges(), ...(routes?.ranges() ?? [])]);
-  await using _networks = networks.nodes;
+  await using _networks = networks.hosts;
   const endpoints = startEndpoints(context, {
     grants: networks.witness,
     hold: (attachment, signal) => holdAttachment(networks, attachment, signal),
@@ -67,7 +67,7 @@ export async function runAgent(input: AgentInput): Promise<number> {
   startSweeps(context, { ...endpoints, ...networks, hostScope: () => ranges.nodeCidr.hostScope, remove });
   if (options["node-routes"] !== "off") {
     const { startNodeRoutes } = await import("./routes/start.ts");
-    routes = await startNodeRoutes(context, { nodes: networks.nodes, nodeCidr: ranges.nodeCidr });
+    routes = await startNodeRoutes(context, { hosts: networks.hosts, nodeCidr: ranges.nodeCidr });
   }
   const ending = new AbortController();
   await startOnRequest(context, { endpoints, policy, identities }, ending.signal);

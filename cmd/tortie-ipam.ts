@@ -1,7 +1,7 @@
 /** Runs the IPAM plugin, `tortie-ipam` or `calico-ipam`, called by a main plugin that is not in the same process (I§1). */
 
 import { resolveIpamCall } from "../ipam-plugin/call.ts";
-import { createIpamNode } from "../ipam-plugin/node.ts";
+import { createIpamHost } from "../ipam-plugin/host.ts";
 import type { Environment } from "../lib/cni/protocol.ts";
 import { ABSENT_VERSION, refuseOwnNamespace } from "../lib/cni/request.ts";
 import { renderResult } from "../lib/cni/result.ts";
@@ -41,12 +41,12 @@ async function tortieIpam(argv: readonly string[], env: Environment): Promise<nu
       const call = resolveIpamCall(request, config, env, log, signal);
       // Not closed, as in the main plugin (cmd/tortie.ts).
       const datastore = await openDatastore(config, env, ({ message }) => log.error(`stored object: ${message}`));
-      const node = createIpamNode({ datastore, log });
+      const host = createIpamHost({ datastore, log });
       const { ipamAdd, ipamResultOf, ipamRun } = await import("../ipam-plugin/ipam-plugin.ts");
       if (request.command === "ADD") {
-        return renderResult(ipamResultOf(await ipamAdd(call, node)), request.cniVersion ?? ABSENT_VERSION);
+        return renderResult(ipamResultOf(await ipamAdd(call, host)), request.cniVersion ?? ABSENT_VERSION);
       }
-      await ipamRun(request.command, call, node);
+      await ipamRun(request.command, call, host);
       return undefined;
     },
   };

@@ -2,7 +2,7 @@
 
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
-import { systemClock } from "../ipam-plugin/node.ts";
+import { systemClock } from "../ipam-plugin/host.ts";
 import type { Environment } from "../lib/cni/protocol.ts";
 import { decodeNetworkConfig } from "../lib/config/decode.ts";
 import { configuredGroup } from "../lib/datastore/calico/codec.ts";

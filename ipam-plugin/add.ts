@@ -12,7 +12,7 @@ import { checkIdentity } from "../lib/workload/identity.ts";
 import { ADDRESS_KEYS, parseCniArgs, requestedAddresses } from "../lib/workload/requested.ts";
 import { assignAutomatic, assignRequested } from "./assign.ts";
 import type { IpamCall } from "./call.ts";
-import type { IpamNode } from "./node.ts";
+import type { IpamHost } from "./host.ts";
 import { ensurePools } from "./pools-from-config.ts";
 import { isLauncherPod, type Workload, workloadOf } from "./workload.ts";
 
@@ -54,21 +54,21 @@ export interface IpamAddition {
  * `pool-conflict`, `addresses-exhausted`, what the allocator refuses, and for pods of virtual machines what kubevirt/add.ts does;
  * HandleExistsError. Nothing is kept then
  */
-export async function ipamAdd(call: IpamCall, node: IpamNode, { mustBeNew = false }: AddOptions = {}): Promise<IpamAddition> {
+export async function ipamAdd(call: IpamCall, host: IpamHost, { mustBeNew = false }: AddOptions = {}): Promise<IpamAddition> {
   const { request, config } = call;
   const workload = workloadOf(call);
-  checkAdd(workload, call, node);
+  checkAdd(workload, call, host);
   // Read a second time with other known keys: the names of pods need IgnoreUnknown here (I§1.4, recording args-09).
   const args = parseCniArgs(request.args, ADDRESS_KEYS);
   const requested = call.requested?.addresses ?? requestedAddresses(config, args);
-  await ensurePools(config, node.datastore);
+  await ensurePools(config, host.datastore);
   const assign: Assign = (whom, addresses, families, isFirst) =>
     addresses.length > 0
-      ? assignRequested(addresses, { workload: whom, mustBeNew: isFirst }, call, node)
-      : assignAutomatic({ workload: whom, config: families, mustBeNew: isFirst }, call, node);
+      ? assignRequested(addresses, { workload: whom, mustBeNew: isFirst }, call, host)
+      : assignAutomatic({ workload: whom, config: families, mustBeNew: isFirst }, call, host);
   if (isLauncherPod(workload.identity)) {
     const { assignToMachine } = await import("./kubevirt/add.ts");
-    const assigned = await assignToMachine({ workload, requested }, assign, call, node);
+    const assigned = await assignToMachine({ workload, requested }, assign, call, host);
     if (assigned !== undefined) return { addresses: assigned.prefixes, hasRoutes: assigned.hasRoutes, giveBack: assigned.giveBack };
   }
   const { prefixes, giveBack } = await assign(workload, requested, config, mustBeNew);
@@ -90,7 +90,7 @@ export function printedRoutes({ addresses, hasRoutes }: Pick<IpamAddition, "addr
 function checkAdd(
   workload: Workload,
   { request, config, datastore: type, nodeName }: IpamCall,
-  { datastore }: Pick<IpamNode, "datastore">,
+  { datastore }: Pick<IpamHost, "datastore">,
 ): void {
   checkPolicyType(config, type);
   // Where endpoints have their own rules, the main plugin keeps to them: a handle takes any name there.

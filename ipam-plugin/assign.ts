@@ -15,7 +15,7 @@ import {
   type ReleaseOptions,
 } from "./allocator/types.ts";
 import type { IpamCall } from "./call.ts";
-import type { IpamNode } from "./node.ts";
+import type { IpamHost } from "./host.ts";
 import { withNodeLock } from "./node-lock.ts";
 import { ownerAttributes, soleOwner } from "./workload.ts";
 
@@ -29,10 +29,10 @@ import { ownerAttributes, soleOwner } from "./workload.ts";
 export async function assignAutomatic(
   { workload, config, mustBeNew }: AssignmentRequest,
   call: IpamCall,
-  node: IpamNode,
+  host: IpamHost,
 ): Promise<Assignment> {
   const { identity, handle, machineAttributes } = workload;
-  const { allocator, datastore, clock } = node;
+  const { allocator, datastore, clock } = host;
   const { ipam } = config;
   // The pools of a family that is switched off are looked at too: a wrong entry is wrong (recording pools-wrong-family-off).
   const entries = { ipv4: ipam.ipv4Pools ?? [], ipv6: ipam.ipv6Pools ?? [] };
@@ -42,7 +42,7 @@ export async function assignAutomatic(
     return { prefixes: [], isShared: false, giveBack: async () => {} };
   }
   const attributes = ownerAttributes(workload, clock.nowNs());
-  const assigned = await withNodeLock(call, node, (signal) =>
+  const assigned = await withNodeLock(call, host, (signal) =>
     // Pools, reservations and affinities decide what is taken, so none of them is read before the lock is taken (design, invariant 10).
     allocator.autoAssign(
       {
@@ -79,12 +79,12 @@ export async function assignAutomatic(
     call.log.error(`cannot give back the addresses of a failed ADD: ${messageOf(error)}`);
     throw failure;
   }
-  if (mustBeNew && isRefusal(failure) && (await exists(handle, node))) throw new HandleExistsError(handle);
+  if (mustBeNew && isRefusal(failure) && (await exists(handle, host))) throw new HandleExistsError(handle);
   throw failure;
 }
 
 /** Tells whether the handle exists; false when that cannot be told, because another error is about to be reported. */
-async function exists(handle: string, { datastore }: IpamNode): Promise<boolean> {
+async function exists(handle: string, { datastore }: IpamHost): Promise<boolean> {
   try {
     return (await datastore.handles.get(handle)) !== undefined;
   } catch (error) {
@@ -117,9 +117,9 @@ export async function assignRequested(
   addresses: readonly Address[],
   { workload, mustBeNew }: Omit<AssignmentRequest, "config">,
   call: IpamCall,
-  node: IpamNode,
+  host: IpamHost,
 ): Promise<Assignment> {
-  const { allocator, datastore, clock } = node;
+  const { allocator, datastore, clock } = host;
   const { identity, handle, machineAttributes } = workload;
   const attributes = ownerAttributes(workload, clock.nowNs());
   const taken: ReleaseOptions[] = [];
@@ -132,10 +132,10 @@ export async function assignRequested(
   await using undo = new AsyncDisposableStack();
   undo.defer(giveBack);
   const inOrder = addresses.toSorted((a, b) => a.family - b.family);
-  await withNodeLock(call, node, async (signal) => {
+  await withNodeLock(call, host, async (signal) => {
     // One operation: the pools are listed once for both families, and not before the lock is taken (design, invariant 10).
     const operation = allocator.begin({ signal });
-    if (datastore.traits.poolsFrom === "cluster") await upgradeLabelsOnce(call, node, signal);
+    if (datastore.traits.poolsFrom === "cluster") await upgradeLabelsOnce(call, host, signal);
     for (const address of inOrder) {
       const assigned = await allocator.assignIp(
         {
@@ -168,17 +168,17 @@ const LONGEST_PAUSE_MS = 2000;
  */
 export async function upgradeLabelsOnce(
   { nodeName, log }: Pick<IpamCall, "nodeName" | "log">,
-  node: IpamNode,
+  host: IpamHost,
   signal: AbortSignal,
 ): Promise<void> {
-  const marker = node.upgradeMarker;
+  const marker = host.upgradeMarker;
   if (statusOf(marker) !== undefined) return;
   for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
     try {
-      await node.allocator.upgradeHost({ type: "host", name: nodeName }, { signal });
+      await host.allocator.upgradeHost({ type: "host", name: nodeName }, { signal });
       break;
     } catch (error) {
-      if (isDatastoreFailure(error, "conflict") && !signal.aborted) await node.sleep(pause, signal);
+      if (isDatastoreFailure(error, "conflict") && !signal.aborted) await host.sleep(pause, signal);
       else {
         throw new TortieError("datastore-unavailable", `failed to upgrade IPAM database: ${messageOf(error)}`, { cause: error });
       }

@@ -3,7 +3,7 @@ import { type Address, formatAddress, parsePrefix } from "../lib/addresses/addre
 import { parseResult } from "../lib/cni/result.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import type { IpamCall } from "./call.ts";
-import type { IpamNode } from "./node.ts";
+import type { IpamHost } from "./host.ts";
 import { isLauncherPod, type Workload, workloadOf } from "./workload.ts";
 
 /**
@@ -12,10 +12,10 @@ import { isLauncherPod, type Workload, workloadOf } from "./workload.ts";
  * @throws TortieError `container-unknown` when neither `prevResult` nor a handle knows the container, `check-failed` naming each
  * address that is not its own
  */
-export async function ipamCheck(call: IpamCall, node: IpamNode): Promise<void> {
+export async function ipamCheck(call: IpamCall, host: IpamHost): Promise<void> {
   const workload = workloadOf(call);
-  const handles = await handlesOf(workload, call.request.network, node);
-  refuseMissing(call, await heldBy(handles, node), `allocated to handle ${handles[0]} any more`);
+  const handles = await handlesOf(workload, call.request.network, host);
+  refuseMissing(call, await heldBy(handles, host), `allocated to handle ${handles[0]} any more`);
 }
 
 /**
@@ -35,7 +35,7 @@ export function refuseMissing({ request, config }: Pick<IpamCall, "request" | "c
 }
 
 /** Lists where the container's addresses may be, the likeliest first: its virtual machine's handle, and both forms of its own. */
-async function handlesOf(workload: Workload, network: string, { datastore }: IpamNode): Promise<readonly [string, ...string[]]> {
+async function handlesOf(workload: Workload, network: string, { datastore }: IpamHost): Promise<readonly [string, ...string[]]> {
   const { handle, legacyHandle, identity } = workload;
   if (!isLauncherPod(identity) || !datastore.traits.hasVirtualMachines) return [handle, legacyHandle];
   const { leftMachineOf } = await import("./kubevirt/machine.ts");
@@ -44,7 +44,7 @@ async function handlesOf(workload: Workload, network: string, { datastore }: Ipa
 }
 
 /** Reads the addresses of the handles, as canonical text. */
-async function heldBy(handles: readonly string[], { allocator }: IpamNode): Promise<ReadonlySet<string>> {
+async function heldBy(handles: readonly string[], { allocator }: IpamHost): Promise<ReadonlySet<string>> {
   const addresses: Address[] = [];
   for (const name of handles) {
     for (const held of (await allocator.addressesByHandle(name)) ?? []) addresses.push(held.address);

@@ -1,7 +1,7 @@
 /** Serves IPAM DEL: releases what both forms of the container's handle hold, and leaves its virtual machine; nothing held is success (I§1.7). */
 import type { Operation } from "./allocator/allocator.ts";
 import type { IpamCall } from "./call.ts";
-import type { IpamNode } from "./node.ts";
+import type { IpamHost } from "./host.ts";
 import { withNodeLock } from "./node-lock.ts";
 import { isLauncherPod, mayHoldByLegacyHandle, workloadOf } from "./workload.ts";
 
@@ -19,11 +19,11 @@ export interface Release {
  *
  * @throws TortieError `arguments-invalid`, `identity-invalid`, `node-lock-timeout`; DatastoreError
  */
-export async function ipamDel(call: IpamCall, node: IpamNode): Promise<void> {
+export async function ipamDel(call: IpamCall, host: IpamHost): Promise<void> {
   const workload = workloadOf(call);
   const { handle, legacyHandle, identity } = workload;
-  const { allocator, datastore } = node;
-  await withNodeLock(call, node, async (signal) => {
+  const { allocator, datastore } = host;
+  await withNodeLock(call, host, async (signal) => {
     // Where reads are requests to a server, the node's next ADD or its GC gives up blocks that are not for it any more (docs/project/decisions.md).
     const release: Release = {
       operation: allocator.begin({ signal, mayBeOld: true }),
@@ -31,14 +31,14 @@ export async function ipamDel(call: IpamCall, node: IpamNode): Promise<void> {
     };
     const { operation, keepDeselected } = release;
     const steps: (() => Promise<unknown>)[] = [() => allocator.releaseByHandle(handle, { keepDeselected }, operation)];
-    if (!node.hasMadeHandle(handle)) {
+    if (!host.hasMadeHandle(handle)) {
       // Tenants choose the names of namespaces and pods, so this handle may be another one's, or a tunnel's.
       const isTheirs = mayHoldByLegacyHandle(identity);
       steps.push(() => allocator.releaseByHandle(legacyHandle, { keepDeselected, isTheirs }, operation));
     }
     if (isLauncherPod(identity)) {
       const { leaveMachine } = await import("./kubevirt/owners.ts");
-      steps.push(() => leaveMachine(workload, release, call, node));
+      steps.push(() => leaveMachine(workload, release, call, host));
     }
     const errors: unknown[] = [];
     for (const step of steps) {

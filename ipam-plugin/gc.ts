@@ -12,7 +12,7 @@ import { isReadable } from "./allocator/block.ts";
 import type { HeldAddress } from "./allocator/types.ts";
 import type { IpamCall } from "./call.ts";
 import { LONE_COLLECTION } from "./call.ts";
-import type { IpamNode } from "./node.ts";
+import type { IpamHost } from "./host.ts";
 import { withNodeLock } from "./node-lock.ts";
 
 /** Matches no allocation: sequence numbers count up from a time, so that a release by it only mends what the handle counts. */
@@ -23,30 +23,30 @@ const NO_ALLOCATION = -1n;
  *
  * @throws TortieError `attachments-missing`
  */
-export async function ipamGc(call: IpamCall, node: IpamNode): Promise<void> {
+export async function ipamGc(call: IpamCall, host: IpamHost): Promise<void> {
   const { request, config, nodeName, collection = LONE_COLLECTION } = call;
   const validAttachments = attachmentsToKeep(config);
   const isValid = new Set(validAttachments.map(({ containerID }) => containerID));
   const errors: unknown[] = [];
-  await withNodeLock(call, node, async (signal) => {
-    const unlisted = (await node.datastore.handles.list()).flatMap(({ value: handle }): Unlisted[] => {
+  await withNodeLock(call, host, async (signal) => {
+    const unlisted = (await host.datastore.handles.list()).flatMap(({ value: handle }): Unlisted[] => {
       const container = containerOf(handle.id, request.network);
       return container === undefined || isValid.has(container) ? [] : [{ handle, container }];
     });
     // One list of all blocks tells the handles of other nodes, which would cost two requests each.
-    const blocks = unlisted.length === 0 ? [] : await node.datastore.blocks.list();
+    const blocks = unlisted.length === 0 ? [] : await host.datastore.blocks.list();
     const strangers = new Set(blocks.filter(({ value }) => !mayConcern(value, nodeName)).map(({ value }) => value.cidr));
     for (const one of unlisted) {
       const cidrs = Object.keys(one.handle.blocks);
       if (cidrs.length > 0 && cidrs.every((cidr) => strangers.has(cidr))) continue;
       try {
-        await collection.remove({ containerId: one.container }, () => collect(one, call, node, signal));
+        await collection.remove({ containerId: one.container }, () => collect(one, call, host, signal));
       } catch (error) {
         errors.push(error);
       }
     }
     try {
-      await node.allocator.releaseDeselected({ type: "host", name: nodeName }, { signal });
+      await host.allocator.releaseDeselected({ type: "host", name: nodeName }, { signal });
     } catch (error) {
       errors.push(error);
     }
@@ -66,17 +66,17 @@ function mayConcern(block: Block, node: string): boolean {
   return block.attributes.some(({ activeOwner }) => activeOwner?.node === node);
 }
 
-async function collect({ handle, container }: Unlisted, call: IpamCall, node: IpamNode, signal: AbortSignal): Promise<void> {
-  const { allocator } = node;
+async function collect({ handle, container }: Unlisted, call: IpamCall, host: IpamHost, signal: AbortSignal): Promise<void> {
+  const { allocator } = host;
   const addresses = (await allocator.addressesByHandle(handle.id)) ?? [];
   if (addresses.length === 0) {
     // What a killed ADD leaves: a count without an address. Another node's ADD looks the same for an instant, so nothing is released.
-    if (await isOnOwnBlocks(handle, call.nodeName, node))
+    if (await isOnOwnBlocks(handle, call.nodeName, host))
       await allocator.releaseByHandle(handle.id, { sequenceNumber: NO_ALLOCATION }, { signal });
     return;
   }
   if (!addresses.every((address) => isOurs(address, call.nodeName))) return;
-  await clearAnnotations(addresses, container, call.nodeName, node);
+  await clearAnnotations(addresses, container, call.nodeName, host);
   await allocator.releaseByHandle(handle.id, {}, { signal });
   call.log.info(`released handle ${handle.id}, which the runtime does not know any more`);
 }
@@ -85,13 +85,13 @@ async function collect({ handle, container }: Unlisted, call: IpamCall, node: Ip
  * Clears annotations. Felix and other nodes read those of a pod, so an address is free only when they name it no more (invariant 3). The
  * pods are those that the addresses were given to: the plugins' account may not list pods (C§8.2).
  */
-async function clearAnnotations(addresses: readonly HeldAddress[], container: string, nodeName: string, node: IpamNode): Promise<void> {
+async function clearAnnotations(addresses: readonly HeldAddress[], container: string, nodeName: string, host: IpamHost): Promise<void> {
   const pods = new Map<string, NamespacedName>();
   for (const { activeOwner } of addresses) {
     const { namespace = "", pod: name = "" } = activeOwner;
     if (name !== "") pods.set(`${namespace}/${name}`, { namespace, name });
   }
-  for (const pod of pods.values()) await node.clearAnnotations(pod, container, nodeName);
+  for (const pod of pods.values()) await host.clearAnnotations(pod, container, nodeName);
 }
 
 /**
@@ -112,7 +112,7 @@ function isOurs({ handle, activeOwner }: HeldAddress, node: string): boolean {
   return activeOwner.node === node && handle !== `${namespace}.${pod}`;
 }
 
-async function isOnOwnBlocks(handle: Handle, nodeName: string, { datastore }: IpamNode): Promise<boolean> {
+async function isOnOwnBlocks(handle: Handle, nodeName: string, { datastore }: IpamHost): Promise<boolean> {
   for (const cidr of Object.keys(handle.blocks)) {
     const owner = (await datastore.blocks.get(cidr))?.value.affinity;
     if (owner !== undefined && (owner.type !== "host" || owner.name !== nodeName)) return false;

@@ -6,7 +6,7 @@ import type { IpamCall } from "./call.ts";
 import { ipamCheck } from "./check.ts";
 import { ipamDel } from "./del.ts";
 import { ipamGc } from "./gc.ts";
-import type { IpamNode } from "./node.ts";
+import type { IpamHost } from "./host.ts";
 import { ipamStatus } from "./status.ts";
 
 export { ipamAdd, ipamResultOf, printedRoutes } from "./add.ts";
@@ -15,15 +15,15 @@ export { ipamAdd, ipamResultOf, printedRoutes } from "./add.ts";
  * Serves the verbs that return nothing.
  * @param command need not be the request's own: an ADD that finds what a killed one left runs DEL first
  */
-export function ipamRun(command: Exclude<CniCommand, "ADD" | "VERSION">, call: IpamCall, node: IpamNode): Promise<void> {
+export function ipamRun(command: Exclude<CniCommand, "ADD" | "VERSION">, call: IpamCall, host: IpamHost): Promise<void> {
   switch (command) {
     case "DEL":
-      return ipamDel(call, node);
+      return ipamDel(call, host);
     case "CHECK":
-      return ipamCheck(call, node);
+      return ipamCheck(call, host);
     case "STATUS":
-      return ipamStatus(call, node);
+      return ipamStatus(call, host);
     case "GC":
-      return ipamGc(call, node);
+      return ipamGc(call, host);
   }
 }

@@ -10,7 +10,7 @@ import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import type { Logger } from "../lib/log/logger.ts";
 import { lockHolder, tryLockFile } from "../lib/system/flock.ts";
 import type { IpamCall } from "./call.ts";
-import type { IpamNode } from "./node.ts";
+import type { IpamHost } from "./host.ts";
 
 /** Limits the time for one allocation or release, which begins when the lock is taken (I§1.8, I§9). */
 const TIME_LIMIT_MS = 90_000;
@@ -44,14 +44,14 @@ interface LockCall extends Pick<IpamCall, "log" | "signal"> {
  */
 export async function withNodeLock<T>(
   call: LockCall,
-  node: Pick<IpamNode, "lock" | "deadline">,
+  host: Pick<IpamHost, "lock" | "deadline">,
   work: (signal: AbortSignal, hadToWait: boolean) => Promise<T>,
 ): Promise<T> {
-  using held = await lockUnlessImpossible(call, node);
-  return await work(node.deadline(TIME_LIMIT_MS), held?.hadToWait ?? false);
+  using held = await lockUnlessImpossible(call, host);
+  return await work(host.deadline(TIME_LIMIT_MS), held?.hadToWait ?? false);
 }
 
-async function lockUnlessImpossible({ config, log, signal }: LockCall, { lock }: Pick<IpamNode, "lock">): Promise<NodeLock | undefined> {
+async function lockUnlessImpossible({ config, log, signal }: LockCall, { lock }: Pick<IpamHost, "lock">): Promise<NodeLock | undefined> {
   try {
     return await lock(config.ipamLockFile, { limitMs: ipamLockTimeoutMs(config.ipamLockTimeoutSeconds), log, signal });
   } catch (error) {

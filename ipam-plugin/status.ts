@@ -15,22 +15,22 @@ import type { Operation } from "./allocator/allocator.ts";
 import { freeOrdinals, isOwnedBy, prefixOf } from "./allocator/block.ts";
 import { allows, isInside, usable as placedPools } from "./allocator/pools.ts";
 import type { IpamCall } from "./call.ts";
-import type { IpamNode } from "./node.ts";
+import type { IpamHost } from "./host.ts";
 import { checkPoolsKey, noPools, poolsToBe } from "./pools-from-config.ts";
 
 /** @throws TortieError `status-unavailable` */
-export async function ipamStatus({ config, nodeName, log, datastore: type }: IpamCall, node: IpamNode): Promise<void> {
-  const { datastore } = node;
+export async function ipamStatus({ config, nodeName, log, datastore: type }: IpamCall, host: IpamHost): Promise<void> {
+  const { datastore } = host;
   const isAlone = datastore.traits.poolsFrom === "netconf";
   await unavailableUnless("configuration", () => {
     checkPolicyType(config, type);
     checkPoolsKey(config, datastore);
   });
   try {
-    const operation = beginLooking(nodeName, node);
+    const operation = beginLooking(nodeName, host);
     const stored = await operation.pools();
-    const pools = isAlone ? await unavailableUnless("pools", () => poolsOfConfig(stored, config, node)) : stored;
-    for (const { message } of await findingsIn(config, node, operation, pools)) log.error(`an ADD may fail: ${message}`);
+    const pools = isAlone ? await unavailableUnless("pools", () => poolsOfConfig(stored, config, host)) : stored;
+    for (const { message } of await findingsIn(config, host, operation, pools)) log.error(`an ADD may fail: ${message}`);
   } catch (error) {
     // The file of a node that is alone does not come back by itself.
     if (!(error instanceof DatastoreError)) throw error;
@@ -40,7 +40,7 @@ export async function ipamStatus({ config, nodeName, log, datastore: type }: Ipa
 }
 
 /** Returns the pools as the next ADD makes them. @throws TortieError what that ADD would fail of, whatever pod it is for */
-function poolsOfConfig(stored: readonly IPPool[], config: NetworkConfig, { datastore }: IpamNode): readonly IPPool[] {
+function poolsOfConfig(stored: readonly IPPool[], config: NetworkConfig, { datastore }: IpamHost): readonly IPPool[] {
   const pools = poolsToBe(stored, config);
   if (pools.length === 0) throw noPools(datastore);
   for (const wanted of wantedFamilies(config)) {
@@ -96,18 +96,18 @@ export function isMeant(pool: IPPool, { family, entries }: WantedFamily): boolea
 type FindingsCall = Pick<IpamCall, "config" | "nodeName">;
 
 /** Finds what a person wants to know, at the price of a list of all blocks. */
-export async function ipamFindings({ config, nodeName }: FindingsCall, node: IpamNode): Promise<readonly Finding[]> {
-  const { allocator, datastore } = node;
+export async function ipamFindings({ config, nodeName }: FindingsCall, host: IpamHost): Promise<readonly Finding[]> {
+  const { allocator, datastore } = host;
   try {
     const information = await datastore.clusterInformation.get("default");
     const isPaused = information?.value.datastoreReady === false;
-    const operation = beginLooking(nodeName, node);
+    const operation = beginLooking(nodeName, host);
     const stored = await operation.pools();
     const pools = datastore.traits.poolsFrom === "netconf" ? poolsToBe(stored, config) : stored;
     const utilisation = await allocator.utilisation();
     // A pool that is not stored yet is empty.
     const isFull = ({ name }: IPPool) => utilisation.some((pool) => pool.name === name && pool.available === 0n);
-    const found = await findingsIn(config, node, operation, pools, isFull);
+    const found = await findingsIn(config, host, operation, pools, isFull);
     return [...(isPaused ? [{ kind: "paused", message: "ClusterInformation says datastoreReady: false" } as const] : []), ...found];
   } catch (error) {
     if (error instanceof DatastoreError) return [{ kind: "unreachable", message: error.message }];
@@ -121,7 +121,7 @@ export async function ipamFindings({ config, nodeName }: FindingsCall, node: Ipa
  */
 export async function findingsIn(
   config: Pick<NetworkConfig, "ipam">,
-  node: Pick<IpamNode, "datastore">,
+  host: Pick<IpamHost, "datastore">,
   operation: Operation,
   pools: readonly IPPool[],
   isFull?: (pool: IPPool) => boolean,
@@ -135,7 +135,7 @@ export async function findingsIn(
       findings.push({ kind: "pool-missing", message: `IPv${family}: no pool for workloads is enabled${among}` });
       continue;
     }
-    const own = await ownRoom(enabled, family, node, operation);
+    const own = await ownRoom(enabled, family, host, operation);
     if (isFull === undefined ? own !== "full" : own === "free" || !enabled.every(isFull)) continue;
     const where = isFull === undefined ? "this node's blocks of " : "";
     findings.push({
@@ -147,7 +147,7 @@ export async function findingsIn(
 }
 
 /** Begins an operation that only looks: lists from memory will do. */
-function beginLooking(nodeName: string, { allocator }: Pick<IpamNode, "allocator">): Operation {
+function beginLooking(nodeName: string, { allocator }: Pick<IpamHost, "allocator">): Operation {
   return allocator.begin({ owner: { type: "host", name: nodeName }, mayBeOld: true });
 }
 
@@ -155,7 +155,7 @@ function beginLooking(nodeName: string, { allocator }: Pick<IpamNode, "allocator
 async function ownRoom(
   pools: readonly IPPool[],
   family: Family,
-  { datastore }: Pick<IpamNode, "datastore">,
+  { datastore }: Pick<IpamHost, "datastore">,
   operation: Operation,
 ): Promise<"free" | "full" | "none"> {
   const places = placedPools(pools);

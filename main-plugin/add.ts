@@ -14,37 +14,37 @@ import { podLabelsOf } from "../lib/workload/requested.ts";
 import { type Lease, takeAddresses } from "./addresses.ts";
 import { type AddCall, openSandbox } from "./call.ts";
 import { policyReady, readyForPods } from "./gates.ts";
-import type { Node } from "./node.ts";
+import type { Host } from "./host.ts";
 import { type AttachmentPlan, desiredStateOf, planAttachment } from "./plan.ts";
 import { endpointResult, routersFor } from "./plan-endpoint-form.ts";
 import type { NewEndpoint } from "./policy.ts";
 import { endpointOf, ensureProfile, readWorkload, type Workload, writeRecord } from "./workload.ts";
 
-export async function add(call: AddCall, node: Node): Promise<CniResult> {
+export async function add(call: AddCall, host: Host): Promise<CniResult> {
   const { journal, log, signal } = call;
   using sandbox = openSandbox(call);
   await using undo = new AsyncDisposableStack();
-  const stillReady = await readyForPods(call, node);
-  const workload = await readWorkload(call, node);
-  const plan = planAttachment(call, workload, await routersFor(call, node));
+  const stillReady = await readyForPods(call, host);
+  const workload = await readWorkload(call, host);
+  const plan = planAttachment(call, workload, await routersFor(call, host));
   log.step("datastore");
   await stillReady();
   await journal.addresses(workload);
-  const lease = undo.use(await takeAddresses(call, workload, node));
+  const lease = undo.use(await takeAddresses(call, workload, host));
   log.step("ipam");
   signal.throwIfAborted();
   const desired = desiredStateOf(plan, lease.addresses, lease.hostRoutes);
   undo.use(await call.policy.admit(newEndpoint(call, workload, lease), signal));
-  if (lease.isKept && !lacksPodEnd(await node.dataplane.inspect(sandbox, desired), desired)) {
+  if (lease.isKept && !lacksPodEnd(await host.dataplane.inspect(sandbox, desired), desired)) {
     await call.policy.ready(call.hostInterface, signal);
-    return keepAttachment(call, workload, lease, desired, node);
+    return keepAttachment(call, workload, lease, desired, host);
   }
 
   await journal.link(lease, desired);
   // Does the node first: its guard must be there before the container can send.
-  if (call.forwardsOnNode) await node.dataplane.applyNode(await node.state(call, lease.addresses));
+  if (call.forwardsOnNode) await host.dataplane.applyNode(await host.state(call, lease.addresses));
   log.step("node");
-  const link = undo.use(await node.dataplane.apply(sandbox, desired, await externalAttachment(call, workload, plan, lease, node)));
+  const link = undo.use(await host.dataplane.apply(sandbox, desired, await externalAttachment(call, workload, plan, lease, host)));
   const made = { ...call, hostInterface: link.hostInterface ?? call.hostInterface };
   for (const warning of link.warnings) log.error(warning);
   log.step("dataplane");
@@ -54,8 +54,8 @@ export async function add(call: AddCall, node: Node): Promise<CniResult> {
   await call.policy.ready(made.hostInterface, signal);
   log.step("policy");
   await journal.endpoint(link);
-  await ensureProfile(call, node);
-  await writeRecord(endpoint, workload, node);
+  await ensureProfile(call, host);
+  await writeRecord(endpoint, workload, host);
   log.step("endpoint");
   const result = resultOf(made, lease, link.podMac, desired);
   await journal.commit(result);
@@ -65,10 +65,10 @@ export async function add(call: AddCall, node: Node): Promise<CniResult> {
 }
 
 /** Keeps what a container has already (C§2.6 step 2): the kernel is not touched, and a further network's profile joins the record. */
-async function keepAttachment(call: AddCall, workload: Workload, lease: Lease, desired: DesiredState, node: Node): Promise<CniResult> {
+async function keepAttachment(call: AddCall, workload: Workload, lease: Lease, desired: DesiredState, host: Host): Promise<CniResult> {
   const { record } = workload;
-  await ensureProfile(call, node);
-  if (record !== undefined) await writeRecord(withProfile(record, call.request.network), workload, node);
+  await ensureProfile(call, host);
+  if (record !== undefined) await writeRecord(withProfile(record, call.request.network), workload, host);
   const result = resultOf(call, lease, record?.mac, desired);
   await call.journal.commit(result);
   return result;
@@ -91,13 +91,13 @@ async function externalAttachment(
   workload: Workload,
   plan: AttachmentPlan,
   lease: Lease,
-  node: Node,
+  host: Host,
 ): Promise<ExternalAttachment | undefined> {
   if (grpcServerOf(call.config) === undefined) return undefined;
   const endpoint = endpointOf(call, workload, lease, "");
   const { namespace, name, node: nodeName, orchestrator } = endpoint;
   // A pod's record has neither its labels nor its ports where it is annotations.
-  const core = orchestrator === "k8s" ? await node.core() : undefined;
+  const core = orchestrator === "k8s" ? await host.core() : undefined;
   const pod = await core?.pod({ namespace, name: endpoint.pod }, { mayBeOld: true });
   return {
     workload: {

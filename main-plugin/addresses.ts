@@ -9,8 +9,8 @@ import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { workloadHandleId } from "../lib/workload/identity.ts";
 import type { AddCall } from "./call.ts";
 import { withContext } from "./gates.ts";
+import type { Host } from "./host.ts";
 import { connectIpam, type Grant, HOLDS_ADDRESSES, type IpamSource, ipamInputForAdd, narrowAddress } from "./ipam-source.ts";
-import type { Node } from "./node.ts";
 import { hasSibling, isRepeated, type Workload } from "./workload.ts";
 
 /** The addresses of one attachment; disposing gives back what was taken, and nothing that the container held before. */
@@ -34,7 +34,7 @@ export interface Lease extends AsyncDisposable {
 export type HeldAddresses = Pick<Lease, "addresses" | "hostRoutes" | "routes" | "dns">;
 
 /** @throws TortieError `ipam-no-addresses`, `result-invalid`, and what the IPAM plugin says */
-export async function takeAddresses(call: AddCall, workload: Workload, node: Node): Promise<Lease> {
+export async function takeAddresses(call: AddCall, workload: Workload, host: Host): Promise<Lease> {
   const held = call.held;
   if (held !== undefined) return leaseOf(held.addresses, held);
   const recorded = addressesToKeep(call, workload);
@@ -45,11 +45,11 @@ export async function takeAddresses(call: AddCall, workload: Workload, node: Nod
   const { addresses } = workload.requests;
   if (addresses.kind === "without-ipam") return leaseOf(addresses.addresses.map(hostPrefix), { isUngranted: true });
 
-  const input = await ipamInputForAdd(call, workload, node);
-  const ipam = connectIpam(call.ipam, input, call, node, isRepeated(workload, call.identity.containerId));
+  const input = await ipamInputForAdd(call, workload, host);
+  const ipam = connectIpam(call.ipam, input, call, host, isRepeated(workload, call.identity.containerId));
   return addresses.kind === "requested"
-    ? takeRequested(addresses.addresses, ipam, call, workload, node)
-    : takeAny(ipam, call, workload, node);
+    ? takeRequested(addresses.addresses, ipam, call, workload, host)
+    : takeAny(ipam, call, workload, host);
 }
 
 /**
@@ -61,9 +61,9 @@ function addressesToKeep({ identity }: AddCall, workload: Workload): readonly st
   return workload.recorded?.ipNetworks;
 }
 
-async function takeAny(ipam: IpamSource, call: AddCall, workload: Workload, node: Node): Promise<Lease> {
+async function takeAny(ipam: IpamSource, call: AddCall, workload: Workload, host: Host): Promise<Lease> {
   await using undo = new AsyncDisposableStack();
-  const { addresses, given, hostRoutes, routes, dns } = undo.use(await take(undefined, ipam, call, workload, node));
+  const { addresses, given, hostRoutes, routes, dns } = undo.use(await take(undefined, ipam, call, workload, host));
   if (addresses.length === 0) {
     throw new TortieError(
       "ipam-no-addresses",
@@ -85,36 +85,36 @@ async function takeRequested(
   ipam: IpamSource,
   call: AddCall,
   workload: Workload,
-  node: Node,
+  host: Host,
 ): Promise<Lease> {
   await using undo = new AsyncDisposableStack();
   const addresses: Prefix[] = [];
   let hostRoutes = true;
   let isFirst = true;
   for (const address of requested) {
-    if (isRecorded(address, workload) && (await keepsOrFrees(address, call, workload, node))) {
+    if (isRecorded(address, workload) && (await keepsOrFrees(address, call, workload, host))) {
       addresses.push(hostPrefix(address));
       continue;
     }
-    const taking = () => (isFirst ? take(address, ipam, call, workload, node) : ipam.add(address));
+    const taking = () => (isFirst ? take(address, ipam, call, workload, host) : ipam.add(address));
     const granted = undo.use(await withContext("error getting IP from IPAM", taking));
     isFirst = false;
-    const [host] = granted.addresses;
-    if (host === undefined) {
+    const [prefix] = granted.addresses;
+    if (prefix === undefined) {
       throw new TortieError(
         "ipam-no-addresses",
         `IPAM plugin returned missing IP config: "${call.config.ipam.type}" did not give ${formatAddress(address)}`,
       );
     }
     hostRoutes &&= granted.hostRoutes;
-    addresses.push(host);
+    addresses.push(prefix);
   }
   return leaseOf(addresses, { hostRoutes, taken: undo.move() });
 }
 
 /** Runs the plugin's first ADD for this attachment: an earlier ADD that died may have left something behind. */
-function take(address: Address | undefined, ipam: IpamSource, call: AddCall, workload: Workload, node: Node) {
-  return isRepeated(workload, call.identity.containerId) ? ipam.add(address) : takeAfterInterruption(address, ipam, call, node);
+function take(address: Address | undefined, ipam: IpamSource, call: AddCall, workload: Workload, host: Host) {
+  return isRepeated(workload, call.identity.containerId) ? ipam.add(address) : takeAfterInterruption(address, ipam, call, host);
 }
 
 /**
@@ -122,16 +122,16 @@ function take(address: Address | undefined, ipam: IpamSource, call: AddCall, wor
  * attachment, as by its DEL or by GC (design, invariant 5). Only a container that turns out to hold addresses is looked into, so that the
  * others pay no request for it.
  */
-async function takeAfterInterruption(address: Address | undefined, ipam: IpamSource, call: AddCall, node: Node): Promise<Grant> {
+async function takeAfterInterruption(address: Address | undefined, ipam: IpamSource, call: AddCall, host: Host): Promise<Grant> {
   const first = await ipam.addFirst(address);
   if (first !== HOLDS_ADDRESSES) return first;
-  if (!(await hasSibling(call, node)) && !(await isRecordedByNow(call, node))) await undoInterruptedAdd(ipam, call, node);
+  if (!(await hasSibling(call, host)) && !(await isRecordedByNow(call, host))) await undoInterruptedAdd(ipam, call, host);
   return ipam.add(address);
 }
 
 /** Reads the record again, which may have come from memory: what a container uses must not be taken for what an interrupted ADD left. */
-async function isRecordedByNow({ identity, request }: AddCall, node: Node): Promise<boolean> {
-  const pod = await (await node.core())?.pod({ namespace: identity.namespace, name: identity.pod });
+async function isRecordedByNow({ identity, request }: AddCall, host: Host): Promise<boolean> {
+  const pod = await (await host.core())?.pod({ namespace: identity.namespace, name: identity.pod });
   return pod !== undefined && isRepeated({ recorded: recordOfPod(pod) }, request.containerId);
 }
 
@@ -141,7 +141,7 @@ async function isRecordedByNow({ identity, request }: AddCall, node: Node): Prom
  *
  * The link of the interrupted ADD goes first: it may carry the addresses (design, invariant 3).
  */
-async function undoInterruptedAdd(ipam: IpamSource, call: AddCall, { dataplane }: Node): Promise<void> {
+async function undoInterruptedAdd(ipam: IpamSource, call: AddCall, { dataplane }: Host): Promise<void> {
   const { log, podInterface, hostInterface, owner } = call;
   log.info("an earlier ADD of this attachment was interrupted: what it took is given back first");
   await dataplane.remove({ podInterface, hostInterface, owner });
@@ -156,11 +156,11 @@ function isRecorded(address: Address, { recorded }: Workload): boolean {
  * @param address one that the pod's record has
  * @returns whether this very container holds it; when its older sandbox does, that one has lost it now
  */
-async function keepsOrFrees(address: Address, call: AddCall, { recorded }: Workload, node: Node): Promise<boolean> {
+async function keepsOrFrees(address: Address, call: AddCall, { recorded }: Workload, host: Host): Promise<boolean> {
   const { identity, hostInterface, log, request } = call;
   const owner = recorded?.containerID ?? "";
   const handle = workloadHandleId(request.network, owner);
-  const { allocator } = await node.ipam();
+  const { allocator } = await host.ipam();
   const held = await allocator.attributesOf(address);
   // A user who may edit the pod can write another pod's container id into its record.
   const isOfThisPod = held?.activeOwner.namespace === identity.namespace && held.activeOwner.pod === identity.pod;
@@ -169,7 +169,7 @@ async function keepsOrFrees(address: Address, call: AddCall, { recorded }: Workl
 
   // Invariant 3: the older sandbox's link goes first.
   const link = { podInterface: call.podInterface, hostInterface, owner: call.owner, predecessors: [owner] };
-  const { keptFor } = await node.dataplane.remove(link);
+  const { keptFor } = await host.dataplane.remove(link);
   if (keptFor !== undefined) {
     throw new TortieError("interface-exists", `file exists: host interface ${hostInterface} belongs to another attachment, "${keptFor}"`);
   }

@@ -12,8 +12,8 @@ import { inTime, isDatastoreFailure } from "../lib/datastore/errors.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { excerpt } from "../lib/log/format.ts";
 import { type AddCall, openSandbox } from "./call.ts";
+import type { Host } from "./host.ts";
 import { connectIpam, ipamInput, narrowAddress, wantsHostRoutes } from "./ipam-source.ts";
-import type { Node } from "./node.ts";
 import { desiredStateOf, planAttachment } from "./plan.ts";
 import { routersFor } from "./plan-endpoint-form.ts";
 import { type RecordedAddresses, readWorkload } from "./workload.ts";
@@ -21,20 +21,20 @@ import { type RecordedAddresses, readWorkload } from "./workload.ts";
 /** A record that is annotations says what the pod's owner likes, in up to 256 KiB. */
 const SHOWN_OF_DIFFERENCES = 2000;
 
-export async function check(call: AddCall, node: Node): Promise<void> {
+export async function check(call: AddCall, host: Host): Promise<void> {
   const { request, log } = call;
-  const workload = await ifAnswered("record and addresses", call, () => inTime(readWorkload(call, node)));
+  const workload = await ifAnswered("record and addresses", call, () => inTime(readWorkload(call, host)));
   const previous = previousResult(call, workload?.recorded);
   const addresses = previous.ips.map((ip) => narrowAddress(ip.address));
   // The annotations that name addresses leave the result without routes (C§2.5).
   const isFromIpam = workload === undefined || workload.requests.addresses.kind === "ipam";
   const desired = desiredStateOf(
-    planAttachment(call, workload, await routersFor(call, node)),
+    planAttachment(call, workload, await routersFor(call, host)),
     addresses,
     !isFromIpam || wantsHostRoutes(call, previous.routes),
   );
   using sandbox = openSandbox(call);
-  const differences = (await node.dataplane.inspect(sandbox, desired, podEndOf(previous, request))).map(
+  const differences = (await host.dataplane.inspect(sandbox, desired, podEndOf(previous, request))).map(
     ({ side, object, wanted, found }) => `${side} ${object}: wanted ${wanted}, found ${found}`,
   );
   if (workload !== undefined) {
@@ -50,7 +50,7 @@ export async function check(call: AddCall, node: Node): Promise<void> {
   }
   // Addresses without IPAM are not IPAM's to know.
   if (workload === undefined || workload.requests.addresses.kind === "without-ipam") return;
-  await ifAnswered("addresses", call, () => connectIpam(call.ipam, ipamInput(call), call, node).run("CHECK"));
+  await ifAnswered("addresses", call, () => connectIpam(call.ipam, ipamInput(call), call, host).run("CHECK"));
   log.step("ipam");
 }
 

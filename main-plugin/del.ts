@@ -15,31 +15,31 @@ import type { Logger } from "../lib/log/logger.ts";
 import type { Sandbox } from "../lib/system/sandbox.ts";
 import { type AttachmentCall, openSandboxToRemove } from "./call.ts";
 import { assertClusterReady } from "./gates.ts";
+import type { Host } from "./host.ts";
 import { connectIpam, findIpam, ipamInput } from "./ipam-source.ts";
-import type { Node } from "./node.ts";
 
-export async function del(call: AttachmentCall, node: Node): Promise<void> {
+export async function del(call: AttachmentCall, host: Host): Promise<void> {
   const { request, config, log } = call;
   checkDataplaneType(config);
   const teardown = new Teardown(log);
-  const isUnplugged = await teardown.attempt("remove the link", () => unplug(call, node));
+  const isUnplugged = await teardown.attempt("remove the link", () => unplug(call, host));
   log.step("dataplane");
 
   const isReady = await teardown.attempt("ask the cluster", async () => {
     checkNodenameFile(config, call.datastore);
-    await assertClusterReady(call, node);
+    await assertClusterReady(call, host);
   });
   log.step("cluster");
   if (!isReady) return teardown.report();
 
   const isForgotten = await teardown.attempt("remove the endpoint", async () => {
-    const { records } = await node.datastore();
+    const { records } = await host.datastore();
     log.debug("record of the endpoint", { clearing: await records.clear(call.endpointKey, request.containerId) });
   });
   log.step("endpoint");
   // An address is free only when no interface carries it and no record names it (invariant 3).
   if (isUnplugged && isForgotten) {
-    await teardown.attempt("release the addresses", () => connectIpam(findIpam(request, config), ipamInput(call), call, node).run("DEL"));
+    await teardown.attempt("release the addresses", () => connectIpam(findIpam(request, config), ipamInput(call), call, host).run("DEL"));
     log.step("ipam");
   }
   teardown.report();
@@ -49,7 +49,7 @@ export async function del(call: AttachmentCall, node: Node): Promise<void> {
  * Does the part of a DEL that needs only the kernel: removes both ends of the link. A link that another container has taken over stays. A
  * sandbox that cannot be entered keeps nobody from removing the host end.
  */
-export async function unplug(call: AttachmentCall, { dataplane }: Pick<Node, "dataplane">): Promise<void> {
+export async function unplug(call: AttachmentCall, { dataplane }: Pick<Host, "dataplane">): Promise<void> {
   const { podInterface, hostInterface, owner, log } = call;
   const removeLink = async (sandbox: Sandbox | undefined) => {
     const { keptFor } = await dataplane.remove({ sandbox, podInterface, hostInterface, owner });

@@ -15,7 +15,7 @@ import { sleepUnless } from "../lib/system/waiting.ts";
 import type { WorkloadEndpoint } from "../lib/workload/endpoint.ts";
 import { parseWorkloadEndpointName } from "../lib/workload/names.ts";
 import type { NetworkCall } from "./call.ts";
-import type { Node } from "./node.ts";
+import type { Host } from "./host.ts";
 
 const PROBE_LIMIT_MS = 5_000;
 const INTERVAL_MS = 5_000;
@@ -36,16 +36,16 @@ const MOST_AGE_MS = 1_000;
  */
 export async function readyForPods(
   call: NetworkCall,
-  node: Pick<Node, "datastore">,
+  host: Pick<Host, "datastore">,
   now = () => performance.now(),
 ): Promise<() => Promise<void>> {
-  if (hasCluster(call)) await withContext("error creating calico client", () => node.datastore());
+  if (hasCluster(call)) await withContext("error creating calico client", () => host.datastore());
   const lookedAt = now();
-  await assertClusterReady(call, node);
+  await assertClusterReady(call, host);
   call.log.step("cluster");
   await awaitReadinessGates(call.config.readinessGates, call.env, { sleep: (milliseconds) => sleepUnless(call.signal, milliseconds) });
   return async () => {
-    if (now() - lookedAt > MOST_AGE_MS) await assertClusterReady(call, node);
+    if (now() - lookedAt > MOST_AGE_MS) await assertClusterReady(call, host);
   };
 }
 
@@ -62,8 +62,8 @@ export async function policyReady({ config, log, signal }: NetworkCall, endpoint
  * its store says otherwise.
  * @throws TortieError `cluster-not-ready`, `datastore-object-missing`; DatastoreError
  */
-export async function assertClusterReady(call: Pick<NetworkCall, "traits">, node: Pick<Node, "datastore">): Promise<void> {
-  const { clusterInformation } = await node.datastore();
+export async function assertClusterReady(call: Pick<NetworkCall, "traits">, host: Pick<Host, "datastore">): Promise<void> {
+  const { clusterInformation } = await host.datastore();
   if (!hasCluster(call)) {
     const information = await clusterInformation.get("default");
     if (information?.value.datastoreReady !== false) return;

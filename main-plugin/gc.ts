@@ -16,36 +16,36 @@ import type { NetworkCall } from "./call.ts";
 import { Teardown } from "./del.ts";
 import { encode } from "./delegates.ts";
 import { assertClusterReady } from "./gates.ts";
+import type { Host } from "./host.ts";
 import { connectIpam, findIpam } from "./ipam-source.ts";
-import type { Node } from "./node.ts";
 
 /** Between two looks at a link without owner; an ADD gives it one within a millisecond, if the machine lets it run. */
 const UNFINISHED_PAUSE_MS = 2_000;
 
-export async function gc(call: NetworkCall, node: Node): Promise<void> {
+export async function gc(call: NetworkCall, host: Host): Promise<void> {
   const { request, config, log, collection } = call;
   const validAttachments = attachmentsToKeep(config);
   const teardown = new Teardown(log);
   const kept = [...validAttachments];
-  const links = await node.dataplane.list();
+  const links = await host.dataplane.list();
   for (const link of links) {
     const { hostInterface, owner } = link;
     if (owner === undefined || owner.network !== request.network) continue;
     if (isListed(validAttachments, owner)) continue;
     let isGone = false;
     await teardown.attempt(`remove the link ${hostInterface} of container ${owner.containerId}`, async () => {
-      isGone = await collection.remove(owner, async () => void (await node.dataplane.remove(link)));
+      isGone = await collection.remove(owner, async () => void (await host.dataplane.remove(link)));
     });
     if (!isGone) kept.push({ containerID: owner.containerId, ifname: owner.ifname });
   }
-  await removeUnfinished(links.filter(isUnfinished), call, node, teardown);
+  await removeUnfinished(links.filter(isUnfinished), call, host, teardown);
   log.step("dataplane");
 
-  if (!(await teardown.attempt("ask the cluster", () => assertClusterReady(call, node)))) return teardown.report();
-  await teardown.attempt("release the addresses", () => collectAddresses([...kept, ...collection.inUse()], call, node));
+  if (!(await teardown.attempt("ask the cluster", () => assertClusterReady(call, host)))) return teardown.report();
+  await teardown.attempt("release the addresses", () => collectAddresses([...kept, ...collection.inUse()], call, host));
   log.step("ipam");
   if (call.traits.endpointsAre === "objects") {
-    await teardown.attempt("remove the endpoints", () => collectEndpoints(kept, call, node));
+    await teardown.attempt("remove the endpoints", () => collectEndpoints(kept, call, host));
     log.step("endpoint");
   }
   teardown.report();
@@ -55,13 +55,13 @@ export async function gc(call: NetworkCall, node: Node): Promise<void> {
  * Removes links without owner that are still there, and still without owner, at a second look. Such a link is what a killed ADD left, or
  * what a running one has in its first milliseconds, in whichever process.
  */
-async function removeUnfinished(seen: readonly AttachedLink[], { signal }: NetworkCall, node: Node, teardown: Teardown): Promise<void> {
+async function removeUnfinished(seen: readonly AttachedLink[], { signal }: NetworkCall, host: Host, teardown: Teardown): Promise<void> {
   if (seen.length === 0) return;
   await SYSTEM_CLOCK.sleep(UNFINISHED_PAUSE_MS, signal);
   signal.throwIfAborted();
-  for (const link of (await node.dataplane.list()).filter(isUnfinished)) {
+  for (const link of (await host.dataplane.list()).filter(isUnfinished)) {
     if (!seen.some(({ index }) => index === link.index)) continue;
-    await teardown.attempt(`remove ${link.hostInterface}, which an ADD that was killed left`, () => node.dataplane.remove(link));
+    await teardown.attempt(`remove ${link.hostInterface}, which an ADD that was killed left`, () => host.dataplane.remove(link));
   }
 }
 
@@ -69,16 +69,16 @@ function isUnfinished({ owner }: AttachedLink): boolean {
   return owner === undefined;
 }
 
-async function collectAddresses(kept: readonly ValidAttachment[], call: NetworkCall, node: Node): Promise<void> {
+async function collectAddresses(kept: readonly ValidAttachment[], call: NetworkCall, host: Host): Promise<void> {
   const { request, config } = call;
   const netconf = { ...request.netconf, "cni.dev/valid-attachments": kept.map((one) => ({ ...one })) };
   const input = { request: { ...request, netconf, stdin: encode(netconf) }, config: { ...config, validAttachments: kept } };
-  await connectIpam(findIpam(request, config), input, call, node).run("GC");
+  await connectIpam(findIpam(request, config), input, call, host).run("GC");
 }
 
-async function collectEndpoints(kept: readonly ValidAttachment[], call: NetworkCall, node: Node): Promise<void> {
+async function collectEndpoints(kept: readonly ValidAttachment[], call: NetworkCall, host: Host): Promise<void> {
   const { request, nodeName, collection } = call;
-  const { endpoints } = await node.datastore();
+  const { endpoints } = await host.datastore();
   const isOrphan = (endpoint: WorkloadEndpoint) =>
     endpoint.node === nodeName &&
     endpoint.profiles.length === 1 &&

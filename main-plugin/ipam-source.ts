@@ -29,7 +29,7 @@ import {
   rememberAzure,
   withPodCidrs,
 } from "./delegates.ts";
-import type { Node } from "./node.ts";
+import type { Host } from "./host.ts";
 import type { Workload } from "./workload.ts";
 
 const OUR_NAMES = new Set(["tortie-ipam", "calico-ipam"]);
@@ -133,10 +133,10 @@ export function executesIpam(request: Pick<CniRequest, "path" | "ownIpam">, conf
  * Makes the plugin's input for an ADD: the runtime's own, with what the node and the pod's annotations put into it (C§2.3 S3 and S6).
  * @throws TortieError `pod-cidr-missing`, `datastore-object-missing`; DatastoreError
  */
-export async function ipamInputForAdd(call: AddCall, workload: Pick<Workload, "requests">, node: Node): Promise<IpamInput> {
+export async function ipamInputForAdd(call: AddCall, workload: Pick<Workload, "requests">, host: Host): Promise<IpamInput> {
   const { request, config, ipamSection } = call;
   const ipam = ipamSection.needsPodCidrs ? hostLocalSection(request.netconf) : undefined;
-  const onNode = ipam === undefined ? request.netconf : { ...request.netconf, ipam: await ipamOfNode(call, ipam, node) };
+  const onNode = ipam === undefined ? request.netconf : { ...request.netconf, ipam: await ipamOfNode(call, ipam, host) };
   const netconf = withPodPools(onNode, workload.requests);
   return {
     request: netconf === request.netconf ? request : { ...request, netconf, stdin: encode(netconf) },
@@ -144,9 +144,9 @@ export async function ipamInputForAdd(call: AddCall, workload: Pick<Workload, "r
   };
 }
 
-async function ipamOfNode({ config, nodeName }: AddCall, ipam: JsonObject, node: Node): Promise<JsonObject> {
+async function ipamOfNode({ config, nodeName }: AddCall, ipam: JsonObject, host: Host): Promise<JsonObject> {
   const name = config.kubernetes.nodeName ?? nodeName;
-  const core = await node.core();
+  const core = await host.core();
   if (core === undefined) {
     throw new TortieError(
       "kubeconfig-missing",
@@ -166,9 +166,9 @@ export function ipamInput({ request, config }: NetworkCall): IpamInput {
 /**
  * @param isRepeated the container still uses what an earlier ADD got: nothing is released when this one fails
  */
-export function connectIpam(plugin: IpamPlugin, input: IpamInput, call: IpamCaller, node: Node, isRepeated = false): IpamSource {
-  if (plugin.executable === HOST_SCOPE) return hostScopeSource(input, call, node);
-  return plugin.isInProcess ? inProcess(input, call, node) : delegated(plugin, input, call, isRepeated);
+export function connectIpam(plugin: IpamPlugin, input: IpamInput, call: IpamCaller, host: Host, isRepeated = false): IpamSource {
+  if (plugin.executable === HOST_SCOPE) return hostScopeSource(input, call, host);
+  return plugin.isInProcess ? inProcess(input, call, host) : delegated(plugin, input, call, isRepeated);
 }
 
 /** Calls a plugin that is a program of its own. */
@@ -218,11 +218,11 @@ function delegated({ executable, isOurs }: IpamPlugin, input: IpamInput, call: N
 }
 
 /** Serves our own plugin in this process. */
-function inProcess(input: IpamInput, call: IpamCaller, node: Node): IpamSource {
+function inProcess(input: IpamInput, call: IpamCaller, host: Host): IpamSource {
   const ipamCall: IpamCall = { ...call, ...input };
   const add = async (address: Address | undefined, mustBeNew: boolean): Promise<Grant> => {
     const asked = address === undefined ? ipamCall : { ...ipamCall, requested: { addresses: [address] } };
-    const added = await ipamAdd(asked, await node.ipam(), { mustBeNew });
+    const added = await ipamAdd(asked, await host.ipam(), { mustBeNew });
     const undo = new AsyncDisposableStack();
     undo.defer(added.giveBack);
     const addresses = added.addresses.map(({ address }) => hostPrefix(address));
@@ -241,18 +241,18 @@ function inProcess(input: IpamInput, call: IpamCaller, node: Node): IpamSource {
       }
     },
     async run(command) {
-      await ipamRun(command, ipamCall, await node.ipam());
+      await ipamRun(command, ipamCall, await host.ipam());
     },
   };
 }
 
 /** Uses the node's own ranges (A§4). Their code is loaded only where it is used. */
-function hostScopeSource(input: IpamInput, call: IpamCaller, node: Node): IpamSource {
+function hostScopeSource(input: IpamInput, call: IpamCaller, host: Host): IpamSource {
   const ipamCall = { ...call, ...input };
   const verbs = () => import("../ipam-plugin/host-scope/verbs.ts");
   const add = async (address?: Address): Promise<Grant> => {
     const asked = address === undefined ? ipamCall : { ...ipamCall, requested: { addresses: [address] } };
-    const { addresses, giveBack } = await (await verbs()).hostScopeAdd(asked, await node.hostScope());
+    const { addresses, giveBack } = await (await verbs()).hostScopeAdd(asked, await host.hostScope());
     const undo = new AsyncDisposableStack();
     undo.defer(giveBack);
     return grantOf({ addresses, hostRoutes: true, routes: printedRoutes({ addresses, hasRoutes: true }), dns: {} }, undo);
@@ -260,8 +260,8 @@ function hostScopeSource(input: IpamInput, call: IpamCaller, node: Node): IpamSo
   return {
     add,
     addFirst: async (address) =>
-      (await (await verbs()).holdsAddresses(ipamCall, await node.hostScope())) ? HOLDS_ADDRESSES : add(address),
-    run: async (command) => (await verbs()).hostScopeRun(command, ipamCall, await node.hostScope()),
+      (await (await verbs()).holdsAddresses(ipamCall, await host.hostScope())) ? HOLDS_ADDRESSES : add(address),
+    run: async (command) => (await verbs()).hostScopeRun(command, ipamCall, await host.hostScope()),
   };
 }
 

@@ -8,15 +8,15 @@ import type { CniResult } from "../lib/cni/protocol.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import { endpointMac } from "../lib/workload/names.ts";
 import type { AddCall } from "./call.ts";
-import type { Node } from "./node.ts";
+import type { Host } from "./host.ts";
 import type { AttachmentPlan } from "./plan.ts";
 
 /** Finds the gateways of the call's link; `undefined` for a link of form `routed`. @throws TortieError `node-cidr-missing` */
 export async function routersFor(
   { config }: Pick<AddCall, "config">,
-  node: Pick<Node, "routers">,
+  host: Pick<Host, "routers">,
 ): Promise<readonly Address[] | undefined> {
-  return config.linkForm === "endpoint" ? node.routers() : undefined;
+  return config.linkForm === "endpoint" ? host.routers() : undefined;
 }
 
 /** @throws TortieError `node-cidr-missing` when a family has an address and no router */

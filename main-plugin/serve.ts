@@ -1,4 +1,4 @@
-/** Serves one call on one node, by the verb that CNI_COMMAND names, for an executable and for a process that serves many calls. */
+/** Serves one call by one host, by the verb that CNI_COMMAND names, for an executable and for a process that serves many calls. */
 import type { CniResult } from "../lib/cni/protocol.ts";
 import { ABSENT_VERSION_OF_MAIN_RESULT } from "../lib/cni/request.ts";
 import { parseResult, renderResult } from "../lib/cni/result.ts";
@@ -10,7 +10,7 @@ import { type NetworkCall, resolveAddCall, resolveAttachmentCall } from "./call.
 import { check } from "./check.ts";
 import { del } from "./del.ts";
 import { gc } from "./gc.ts";
-import type { Node } from "./node.ts";
+import type { Host } from "./host.ts";
 import { status } from "./status.ts";
 
 const INDENT = 4;
@@ -19,38 +19,38 @@ const INDENT = 4;
 const CHAINED: ReadonlySet<string> = new Set(["ADD", "DEL", "CHECK"]);
 
 /** Serves the verb. @returns what to print: the result of ADD, nothing for the other verbs */
-export async function serve(call: NetworkCall, given: Node): Promise<string | undefined> {
+export async function serve(call: NetworkCall, given: Host): Promise<string | undefined> {
   const { command, cniVersion } = call.request;
   if (isChained(call) && CHAINED.has(command)) return serveChained(call);
-  const node = await nodeFor(call, given);
+  const host = await hostFor(call, given);
   switch (command) {
     case "ADD":
-      return renderResult(await add(resolveAddCall(call), node), cniVersion ?? ABSENT_VERSION_OF_MAIN_RESULT);
+      return renderResult(await add(resolveAddCall(call), host), cniVersion ?? ABSENT_VERSION_OF_MAIN_RESULT);
     case "DEL":
-      await del(resolveAttachmentCall(call), node);
+      await del(resolveAttachmentCall(call), host);
       return undefined;
     case "CHECK":
-      await check(resolveAddCall(call), node);
+      await check(resolveAddCall(call), host);
       return undefined;
     case "STATUS":
-      await status(call, node);
+      await status(call, host);
       return undefined;
     case "GC":
-      await gc(call, node);
+      await gc(call, host);
       return undefined;
   }
 }
 
 /**
- * Returns the node with the dataplane of this call: this program's own, or another program that `dataplane_options` names (C§4.6). That
+ * Returns the host with the dataplane of this call: this program's own, or another program that `dataplane_options` names (C§4.6). That
  * one's code is loaded only where it is used.
  * @throws TortieError `netconf-value`
  */
-export async function nodeFor({ config, request }: NetworkCall, node: Node): Promise<Node> {
+export async function hostFor({ config, request }: NetworkCall, host: Host): Promise<Host> {
   const server = grpcServerOf(config);
-  if (server === undefined) return node;
+  if (server === undefined) return host;
   const { GrpcDataplane } = await import("../dataplane/grpc/grpc-dataplane.ts");
-  return { ...node, dataplane: new GrpcDataplane({ ...server, sandbox: request.netns }) };
+  return { ...host, dataplane: new GrpcDataplane({ ...server, sandbox: request.netns }) };
 }
 
 export function isChained({ config }: Pick<NetworkCall, "config">): boolean {

@@ -10,23 +10,23 @@ import { DatastoreError, inTime } from "../lib/datastore/errors.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { assertAddPossible, type NetworkCall } from "./call.ts";
 import { assertClusterReady, assertReadinessGates } from "./gates.ts";
+import type { Host } from "./host.ts";
 import { connectIpam, findIpam, ipamInput } from "./ipam-source.ts";
-import type { Node } from "./node.ts";
 
 /** @throws TortieError `status-unavailable` */
-export async function status(call: NetworkCall, node: Node): Promise<void> {
+export async function status(call: NetworkCall, host: Host): Promise<void> {
   const { request, config } = call;
   await unavailableUnless("configuration", async () => assertAddPossible(call));
   const plugin = await unavailableUnless("IPAM plugin", async () => findIpam(request, config));
-  await unavailableUnless("datastore", () => openDatastore(call, node));
+  await unavailableUnless("datastore", () => openDatastore(call, host));
   await logUnlessOpen(call);
   // An IPAM plugin that cannot ask the cluster has nothing to add.
-  if (await isAnswering(call, node)) await connectIpam(plugin, ipamInput(call), call, node).run("STATUS");
+  if (await isAnswering(call, host)) await connectIpam(plugin, ipamInput(call), call, host).run("STATUS");
 }
 
 /** Opens a file, but reads only the way to an API server. */
-async function openDatastore({ traits }: NetworkCall, node: Node): Promise<void> {
-  const datastore = await node.datastore();
+async function openDatastore({ traits }: NetworkCall, host: Host): Promise<void> {
+  const datastore = await host.datastore();
   if (traits.poolsFrom === "netconf") await datastore.clusterInformation.get("default");
 }
 
@@ -39,9 +39,9 @@ async function logUnlessOpen({ config: { readinessGates }, env, log }: NetworkCa
 }
 
 /** @throws TortieError `status-unavailable` when it is this node that cannot ask */
-async function isAnswering(call: NetworkCall, node: Node): Promise<boolean> {
+async function isAnswering(call: NetworkCall, host: Host): Promise<boolean> {
   try {
-    await inTime(assertClusterReady(call, node));
+    await inTime(assertClusterReady(call, host));
     return true;
   } catch (error) {
     if (!passesByItself(error)) throw unavailable("datastore", error);

@@ -20,7 +20,7 @@ import type { WorkloadIdentity } from "../lib/workload/identity.ts";
 import { POD_ENDPOINT, workloadEndpointNamePrefix } from "../lib/workload/names.ts";
 import type { Lease } from "./addresses.ts";
 import type { AddCall } from "./call.ts";
-import type { Node } from "./node.ts";
+import type { Host } from "./host.ts";
 
 export type RecordedAddresses = EndpointRecord;
 
@@ -41,11 +41,11 @@ export interface Workload {
 }
 
 /** @throws TortieError `annotation-invalid`, `feature-disabled`, `identity-invalid`, `datastore-object-missing`; DatastoreError */
-export async function readWorkload(call: AddCall, node: Node): Promise<Workload> {
+export async function readWorkload(call: AddCall, host: Host): Promise<Workload> {
   const { identity, traits } = call;
   // Without a cluster a pod is a container like any other.
-  if (identity.orchestrator !== "k8s" || traits.poolsFrom === "netconf") return readPlainContainer(call, node);
-  return traits.endpointsAre === "annotations" ? readPod(call, await coreFor(call, node)) : readRecordedPod(call, node);
+  if (identity.orchestrator !== "k8s" || traits.poolsFrom === "netconf") return readPlainContainer(call, host);
+  return traits.endpointsAre === "annotations" ? readPod(call, await coreFor(call, host)) : readRecordedPod(call, host);
 }
 
 /** Says whether an earlier ADD of this attachment gave addresses to this very container, which may be using them. */
@@ -54,9 +54,9 @@ export function isRepeated({ recorded }: Pick<Workload, "recorded">, containerId
 }
 
 /** Says whether another interface of this container has a record of its own; a pod has one record for all its interfaces. */
-export async function hasSibling({ identity, endpointKey, traits }: AddCall, node: Node): Promise<boolean> {
+export async function hasSibling({ identity, endpointKey, traits }: AddCall, host: Host): Promise<boolean> {
   if (traits.endpointsAre === "annotations") return false;
-  const { endpoints } = await node.datastore();
+  const { endpoints } = await host.datastore();
   const prefix = workloadEndpointNamePrefix({ ...identity, endpoint: "" });
   const siblings = await endpoints.listByPrefix(endpointKey.namespace, prefix);
   return siblings.some(({ value }) => value.containerID === identity.containerId);
@@ -81,8 +81,8 @@ export function endpointOf(call: AddCall, workload: Workload, lease: Pick<Lease,
 }
 
 /** Creates or replaces the record: the newest sandbox of a workload owns it. */
-export async function writeRecord(endpoint: WorkloadEndpoint, { podUid, recorded }: Workload, node: Node): Promise<void> {
-  const { records } = await node.datastore();
+export async function writeRecord(endpoint: WorkloadEndpoint, { podUid, recorded }: Workload, host: Host): Promise<void> {
+  const { records } = await host.datastore();
   await records.write(endpoint, { podUid, containerID: recorded?.containerID });
 }
 
@@ -90,14 +90,14 @@ export async function writeRecord(endpoint: WorkloadEndpoint, { podUid, recorded
  * Makes the network's profile, which it has without `policy.type`: its endpoints accept traffic from each other and may send anywhere
  * (C§2.7). Runs before the record that names it is written; where a store keeps no profiles, the endpoint is Felix's to judge without one.
  */
-export async function ensureProfile({ config, identity }: AddCall, node: Node): Promise<void> {
+export async function ensureProfile({ config, identity }: AddCall, host: Host): Promise<void> {
   if (config.policy.type !== "") return;
-  const { profiles } = await node.datastore();
+  const { profiles } = await host.datastore();
   await profiles.ensure({ name: config.name, ingressSelector: identity.orchestrator === "k8s" ? "" : `has(${config.name})` });
 }
 
-async function readPlainContainer({ identity, endpointKey, requested }: AddCall, node: Node): Promise<Workload> {
-  const record = (await (await node.datastore()).endpoints.get(endpointKey))?.value;
+async function readPlainContainer({ identity, endpointKey, requested }: AddCall, host: Host): Promise<Workload> {
+  const record = (await (await host.datastore()).endpoints.get(endpointKey))?.value;
   return { identity, requests: withoutAnnotations(requested), recorded: record, record, podUid: undefined, runtimePodUid: undefined };
 }
 
@@ -126,9 +126,9 @@ async function readPod(call: AddCall, core: KubernetesCore): Promise<Workload> {
  * Reads a pod whose record is an endpoint of its own, under the name that its first ADD gave it. What the pod says counts only with
  * `policy.type` k8s; with another one the API server is not asked (C§2.3 S5).
  */
-async function readRecordedPod(call: AddCall, node: Node): Promise<Workload> {
+async function readRecordedPod(call: AddCall, host: Host): Promise<Workload> {
   const { config, requested } = call;
-  const { endpoints } = await node.datastore();
+  const { endpoints } = await host.datastore();
   const prefix = workloadEndpointNamePrefix({ ...call.identity, endpoint: "" });
   const found = await endpoints.listByPrefix(call.identity.namespace, prefix);
   const record = findOwnEndpoint(
@@ -138,7 +138,7 @@ async function readRecordedPod(call: AddCall, node: Node): Promise<Workload> {
   const identity = record === undefined ? call.identity : withEndpointOf(call.identity, record);
   const known = { identity, recorded: record, record, podUid: undefined, runtimePodUid: undefined };
   if (config.policy.type !== "k8s") return { ...known, requests: withoutAnnotations(requested) };
-  const core = await coreFor(call, node);
+  const core = await coreFor(call, host);
   const pod = await existingPod(call, core);
   const namespace = await namespaceOf(pod, config, core);
   return { ...known, requests: podRequests(pod, namespace, config, requested), pod: { ...pod, ports: endpointPorts(pod.ports) } };
@@ -149,8 +149,8 @@ function runtimePodUidOf({ args }: AddCall, { annotations }: Pod): string | unde
   return args.podUid || annotations["kubernetes.io/config.mirror"] || undefined;
 }
 
-async function coreFor({ identity }: AddCall, node: Node): Promise<KubernetesCore> {
-  const core = await node.core();
+async function coreFor({ identity }: AddCall, host: Host): Promise<KubernetesCore> {
+  const core = await host.core();
   if (core !== undefined) return core;
   throw new TortieError(
     "kubeconfig-missing",

@@ -11,7 +11,7 @@ import { effectiveLimit, firstFreeBlock } from "../../ipam-plugin/allocator/choo
 import type { Operation } from "../../ipam-plugin/allocator/operation.ts";
 import { choosePools, isInside, type UsablePool } from "../../ipam-plugin/allocator/pools.ts";
 import type { AssignedAddress } from "../../ipam-plugin/allocator/types.ts";
-import { createIpamNode, type IpamNode } from "../../ipam-plugin/node.ts";
+import { createIpamHost, type IpamHost } from "../../ipam-plugin/host.ts";
 import { type NodeLock, takeNodeLock } from "../../ipam-plugin/node-lock.ts";
 import { bitsOf } from "../../lib/addresses/address.ts";
 import type { Environment } from "../../lib/cni/protocol.ts";
@@ -23,7 +23,7 @@ import type { DatastoreError } from "../../lib/datastore/errors.ts";
 import { openDatastore } from "../../lib/datastore/open.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
 import { type BackOff, pauseAfter } from "../../lib/system/waiting.ts";
-import type { NodeParts } from "../../main-plugin/node.ts";
+import type { HostParts } from "../../main-plugin/host.ts";
 import type { CachedDatastore } from "./cached-datastore.ts";
 import type { CachedStoreInput } from "./cached-kubernetes.ts";
 
@@ -34,7 +34,7 @@ export interface BlocksOptions extends Omit<CachedStoreInput, "config" | "env" |
   readonly onWrite?: BlockWriterOptions["onWrite"];
 }
 
-export type BlocksParts = Required<Pick<NodeParts, "openDatastore" | "createIpamNode">>;
+export type BlocksParts = Required<Pick<HostParts, "openDatastore" | "createIpamHost">>;
 
 export function blocksParts(options: BlocksOptions): BlocksParts {
   // Calls do not take the node's lock; each write that they share does, with the file that the last of them named.
@@ -44,16 +44,16 @@ export function blocksParts(options: BlocksOptions): BlocksParts {
   const services = sharedServices({ lock, onWrite: options.onWrite });
   return {
     openDatastore: (config, env, onDamaged) => open(config, env, options, onDamaged),
-    createIpamNode(input) {
+    createIpamHost(input) {
       const { datastore } = input;
-      if (!isCached(datastore)) return createIpamNode(input);
-      const noteFile: IpamNode["lock"] = async (path) => {
+      if (!isCached(datastore)) return createIpamHost(input);
+      const noteFile: IpamHost["lock"] = async (path) => {
         lockFile = path;
         return NO_LOCK;
       };
-      const node = createIpamNode({ ...input, lock: noteFile, hasMadeHandle: (handle) => datastore.hasMadeHandle(handle) });
+      const host = createIpamHost({ ...input, lock: noteFile, hasMadeHandle: (handle) => datastore.hasMadeHandle(handle) });
       const log = (message: string): void => input.log.error(message);
-      return { ...node, allocator: new Allocator({ datastore, clock: node.clock, log, ...services }) };
+      return { ...host, allocator: new Allocator({ datastore, clock: host.clock, log, ...services }) };
     },
   };
 }

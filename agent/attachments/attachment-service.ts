@@ -1,6 +1,6 @@
 /**
  * Serves the CNI verbs in the agent (A§11.4, A§11.5): runs the flows of `main-plugin/`, journalled, one operation an attachment at a
- * time, and keeps the node from call to call.
+ * time, and keeps the host from call to call.
  */
 
 import type { AttachmentLocks } from "../../handover/attachment-locks.ts";
@@ -109,7 +109,7 @@ export class AttachmentService {
 
   async #route(served: ServedCall, { peer, signal: caller }: CallContext): Promise<Outcome> {
     const { away, assertReady } = this.#parts;
-    const { attachment, call, node, given } = served;
+    const { attachment, call, host, given } = served;
     assertDelegateIsHere(served);
     switch (given.command) {
       case "ADD":
@@ -123,13 +123,13 @@ export class AttachmentService {
       case "CHECK":
         return this.#turn("check", attachment, served.digest, caller, async (signal) => {
           using sandbox = openSandbox(given.netns, peer.pid, optionsOf(served));
-          return { printed: await serve({ ...call, signal, sandbox }, node) };
+          return { printed: await serve({ ...call, signal, sandbox }, host) };
         });
       case "GC":
         return this.#collect(served, caller);
       case "STATUS":
         assertReady();
-        return { printed: await serve({ ...call, signal: caller }, node) };
+        return { printed: await serve({ ...call, signal: caller }, host) };
     }
   }
 

@@ -1,5 +1,5 @@
 /**
- * Resolves one call in the agent: what is asked for, on which node, and its log, by the same steps as an executable (cmd/serve-call.ts).
+ * Resolves one call in the agent: what is asked for, by which host, and its log, by the same steps as an executable (cmd/serve-call.ts).
  * Makes the answer too: the plugin prints the body unread, and ends with 0 for 200 and 1 for the rest (A§11.3).
  */
 
@@ -14,9 +14,9 @@ import { isJsonObject } from "../../lib/json/value.ts";
 import { createLogger, type Logger } from "../../lib/log/logger.ts";
 import { Secrets } from "../../lib/log/secrets.ts";
 import { type NetworkCall, resolveNetworkCall } from "../../main-plugin/call.ts";
+import type { Host } from "../../main-plugin/host.ts";
+import type { Hosts } from "../../main-plugin/hosts.ts";
 import { findIpam } from "../../main-plugin/ipam-source.ts";
-import type { Node } from "../../main-plugin/node.ts";
-import type { Nodes } from "../../main-plugin/nodes.ts";
 import { type CallPolicy, NO_POLICY } from "../../main-plugin/policy.ts";
 import type { CallTrace, Tracing } from "../observe/tracing.ts";
 import { parseTraceparent, type TraceParent } from "../observe/tracing.ts";
@@ -28,7 +28,7 @@ export interface ServedCall {
   readonly configDigest: string;
   readonly attachment: AttachmentId;
   readonly call: NetworkCall;
-  readonly node: Node;
+  readonly host: Host;
   readonly log: Logger;
   readonly secrets: Secrets;
   /** W3C trace context of the caller. */
@@ -40,7 +40,7 @@ export interface ServedCall {
 }
 
 export interface Surroundings {
-  readonly nodes: Nodes;
+  readonly hosts: Hosts;
   /** `ipam.type` where a configuration names none (A§11.1: `--ipam host-scope`). */
   readonly ipamType?: string;
   /** What ADD and CHECK ask of policy. Absent: it is not enforced. */
@@ -53,7 +53,7 @@ export interface Surroundings {
  * @param header `traceparent` of the request; the runtime may also say it in `runtimeConfig`
  * @throws TortieError what an executable says of the same environment and standard input
  */
-export function resolveCall(given: CniCall, { nodes, ipamType, policy = NO_POLICY, tracing }: Surroundings, header?: string): ServedCall {
+export function resolveCall(given: CniCall, { hosts, ipamType, policy = NO_POLICY, tracing }: Surroundings, header?: string): ServedCall {
   const request = withIpamType(requestOf(given), ipamType);
   const config = decodeNetworkConfig(request.netconf);
   const secrets = new Secrets(config.policy.k8sAuthToken);
@@ -70,7 +70,7 @@ export function resolveCall(given: CniCall, { nodes, ipamType, policy = NO_POLIC
     configDigest: sha256(given.text),
     attachment,
     call: { ...resolveNetworkCall(request, config, given.env, log), policy },
-    node: nodes.of(config, given.env),
+    host: hosts.of(config, given.env),
     log,
     secrets,
     warnings,

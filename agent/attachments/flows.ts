@@ -67,7 +67,7 @@ export async function addAttachment(operation: Operation, signal: AbortSignal): 
     signal,
   });
   try {
-    const printed = await serve({ ...call, journal, held }, served.node);
+    const printed = await serve({ ...call, journal, held }, served.host);
     return { printed, endpointId: record.id };
   } catch (error) {
     await takeBack(error, known, journal.record, operation);
@@ -80,13 +80,13 @@ export async function addAttachment(operation: Operation, signal: AbortSignal): 
  * @throws what the flow throws; the removal of a known attachment is repeated behind until nothing is left
  */
 export async function removeAttachment({ served, records, sandbox: given }: Operation): Promise<void> {
-  const { attachment, call, node } = served;
+  const { attachment, call, host } = served;
   const known = records.find(attachment);
   const record = known && (await records.write({ ...known, phase: "deleting:begun" }));
   // The record says which sandbox the attachment was in: the path of a late DEL may lead to another container's.
   using sandbox = known === undefined ? given?.borrowed() : sandboxOfRecord(known, given);
   try {
-    await serve({ ...call, request: { ...call.request, command: "DEL" }, signal: NEVER, sandbox: sandbox ?? "gone" }, node);
+    await serve({ ...call, request: { ...call.request, command: "DEL" }, signal: NEVER, sandbox: sandbox ?? "gone" }, host);
   } catch (error) {
     if (record !== undefined) await records.retry(record, error);
     throw error;
@@ -149,13 +149,13 @@ function heldBy({ desired, result }: EndpointRecord, { request }: NetworkCall): 
 async function stillStands(
   { netns, podMac }: EndpointRecord,
   held: HeldAddresses,
-  { served: { node, log }, sandbox }: Operation,
+  { served: { host, log }, sandbox }: Operation,
   call: NetworkCall,
 ): Promise<boolean> {
   if (sandbox === undefined || netns.path !== sandbox.path || !sandbox.is(netns)) return false;
   const addCall = resolveAddCall(call);
-  const plan = planAttachment(addCall, undefined, await routersFor(addCall, node));
-  const differences = await node.dataplane.inspect(sandbox, desiredStateOf(plan, held.addresses, held.hostRoutes), { mac: podMac });
+  const plan = planAttachment(addCall, undefined, await routersFor(addCall, host));
+  const differences = await host.dataplane.inspect(sandbox, desiredStateOf(plan, held.addresses, held.hostRoutes), { mac: podMac });
   for (const { side, object, wanted, found } of differences) log.info(`made again: ${side} ${object}: wanted ${wanted}, found ${found}`);
   return differences.length === 0;
 }

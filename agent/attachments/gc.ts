@@ -32,7 +32,7 @@ interface CollectOptions {
 
 /** Goes on after errors. @throws the first one at the end; the signal's reason */
 export async function collectAttachments(served: ServedCall, { records, collection, finish, signal }: CollectOptions): Promise<void> {
-  const { call, node, log } = served;
+  const { call, host, log } = served;
   const valid = attachmentsToKeep(call.config);
   let first: { readonly error: unknown } | undefined;
   for (const record of records.list()) {
@@ -50,7 +50,7 @@ export async function collectAttachments(served: ServedCall, { records, collecti
     }
   }
   signal.throwIfAborted();
-  await serve({ ...call, signal, collection }, node);
+  await serve({ ...call, signal, collection }, host);
   if (first !== undefined) throw first.error;
 }
 

@@ -2,9 +2,9 @@
 
 import { parseCall } from "../../handover/call-body.ts";
 import type { EndpointRecord, RecordedAddress } from "../../handover/record.ts";
+import type { IpamHost } from "../../ipam-plugin/host.ts";
 import { isSameOwner } from "../../ipam-plugin/host-scope/grant-directory.ts";
 import type { GrantFiles } from "../../ipam-plugin/host-scope/grant-files.ts";
-import type { IpamNode } from "../../ipam-plugin/node.ts";
 import { type Address, parseAddress } from "../../lib/addresses/address.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { ForeignCniError, TortieError } from "../../lib/errors/errors.ts";
@@ -15,7 +15,7 @@ import { connectIpam, findIpam, ipamInput } from "../../main-plugin/ipam-source.
 import type { GrantWitness } from "../endpoints/mend-link.ts";
 import { resolveCall, type ServedCall, type Surroundings } from "./call.ts";
 
-export interface GrantWitnessParts extends Pick<Surroundings, "nodes" | "ipamType"> {
+export interface GrantWitnessParts extends Pick<Surroundings, "hosts" | "ipamType"> {
   readonly files: () => Pick<GrantFiles, "read">;
 }
 
@@ -60,17 +60,17 @@ export class StoreWitness implements GrantWitness {
   }
 
   /** Opens the allocator and store of the record's network; `undefined` for an endpoint that was registered. @throws Error */
-  ipamOf(record: EndpointRecord): Promise<IpamNode> | undefined {
-    return this.#callOf(record)?.node.ipam();
+  ipamOf(record: EndpointRecord): Promise<IpamHost> | undefined {
+    return this.#callOf(record)?.host.ipam();
   }
 
   /** Runs the IPAM plugin's CHECK with the result of the ADD: a virtual machine's handle is its own, another plugin has its own store. */
   async #isGrantedByCheck(record: EndpointRecord): Promise<boolean> {
     const served = this.#callOf(record);
     if (served === undefined) return false;
-    const { call, node } = served;
+    const { call, host } = served;
     try {
-      await connectIpam(findIpam(call.request, call.config), ipamInput(call), call, node).run("CHECK");
+      await connectIpam(findIpam(call.request, call.config), ipamInput(call), call, host).run("CHECK");
       return true;
     } catch (error) {
       if (error instanceof ForeignCniError || (error instanceof TortieError && DENIALS.has(error.word))) return false;

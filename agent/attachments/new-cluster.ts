@@ -10,7 +10,7 @@ import type { Logger } from "../../lib/log/logger.ts";
 import type { Health } from "../../lib/resident/health.ts";
 import type { Clock } from "../../lib/system/waiting.ts";
 import type { NetworkCall } from "../../main-plugin/call.ts";
-import type { Node } from "../../main-plugin/node.ts";
+import type { Host } from "../../main-plugin/host.ts";
 
 export interface NewClusterOptions {
   /** 0: nobody waits. */
@@ -19,12 +19,12 @@ export interface NewClusterOptions {
   readonly health: Pick<Health, "waitFor">;
 }
 
-type Datastore = Awaited<ReturnType<Node["datastore"]>>;
+type Datastore = Awaited<ReturnType<Host["datastore"]>>;
 type Parts = Pick<Datastore, "clusterInformation" | "pools">;
 
 interface Waiting {
   readonly call: Pick<NetworkCall, "traits" | "config">;
-  readonly node: { datastore(): Promise<Parts> };
+  readonly host: { datastore(): Promise<Parts> };
   readonly log: Pick<Logger, "info">;
 }
 
@@ -32,17 +32,17 @@ const LOOK_EVERY_MS = 500;
 
 export class NewCluster {
   readonly #options: NewClusterOptions;
-  /** What has been seen once, of each node; the ADD itself looks again. */
-  readonly #seen = new WeakMap<Waiting["node"], Set<string>>();
+  /** What has been seen once, of each host; the ADD itself looks again. */
+  readonly #seen = new WeakMap<Waiting["host"], Set<string>>();
   /** Looks that are under way: ADDs of a burst share them. */
-  readonly #looks = new Map<Waiting["node"], Promise<ReadonlySet<string>>>();
+  readonly #looks = new Map<Waiting["host"], Promise<ReadonlySet<string>>>();
 
   constructor(options: NewClusterOptions) {
     this.#options = options;
   }
 
   /** Waits until everything is there, the limit has passed, or the signal is aborted. Never rejects. */
-  async untilMade({ call, node, log }: Waiting, signal: AbortSignal): Promise<void> {
+  async untilMade({ call, host, log }: Waiting, signal: AbortSignal): Promise<void> {
     const { limitMs, clock, health } = this.#options;
     if (limitMs === 0 || call.traits.poolsFrom !== "cluster") return;
     const needed = neededBy(call);
@@ -50,7 +50,7 @@ export class NewCluster {
     let over: (() => void) | undefined;
     try {
       for (;;) {
-        const missing = await this.#missing(needed, node);
+        const missing = await this.#missing(needed, host);
         const [first] = missing;
         const restMs = end - clock.now();
         if (first === undefined || restMs <= 0 || signal.aborted) return;
@@ -65,18 +65,18 @@ export class NewCluster {
     }
   }
 
-  async #missing(needed: readonly string[], node: Waiting["node"]): Promise<readonly string[]> {
-    const seen = this.#seen.get(node) ?? new Set();
-    this.#seen.set(node, seen);
-    if (needed.some((what) => !seen.has(what))) for (const what of await this.#look(node)) seen.add(what);
+  async #missing(needed: readonly string[], host: Waiting["host"]): Promise<readonly string[]> {
+    const seen = this.#seen.get(host) ?? new Set();
+    this.#seen.set(host, seen);
+    if (needed.some((what) => !seen.has(what))) for (const what of await this.#look(host)) seen.add(what);
     return needed.filter((what) => !seen.has(what));
   }
 
-  #look(node: Waiting["node"]): Promise<ReadonlySet<string>> {
-    const running = this.#looks.get(node);
+  #look(host: Waiting["host"]): Promise<ReadonlySet<string>> {
+    const running = this.#looks.get(host);
     if (running !== undefined) return running;
-    const look = lookAt(node).finally(() => this.#looks.delete(node));
-    this.#looks.set(node, look);
+    const look = lookAt(host).finally(() => this.#looks.delete(host));
+    this.#looks.set(host, look);
     return look;
   }
 }
@@ -92,9 +92,9 @@ function neededBy({ config }: Waiting["call"]): readonly string[] {
 }
 
 /** Looks once. A datastore that does not answer has nothing yet; the ADD says why. */
-async function lookAt(node: Waiting["node"]): Promise<ReadonlySet<string>> {
+async function lookAt(host: Waiting["host"]): Promise<ReadonlySet<string>> {
   try {
-    const { clusterInformation, pools } = await node.datastore();
+    const { clusterInformation, pools } = await host.datastore();
     const [information, all] = [await clusterInformation.get("default"), await pools.list()];
     const families = all.flatMap(({ value }) => parsePrefix(value.cidr)?.address.family ?? []);
     return new Set([...(information === undefined ? [] : [INFORMATION]), ...families.map((family) => POOLS[family])]);

@@ -5,8 +5,8 @@ import { type EndpointRecord, isUnfinishedAdd } from "../../handover/record.ts";
 import { HOST_SCOPE } from "../../lib/config/ipam-section.ts";
 import { SECOND_MS } from "../../lib/resident/options.ts";
 import { NEVER, SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
-import type { NodeParts } from "../../main-plugin/node.ts";
-import { Nodes } from "../../main-plugin/nodes.ts";
+import type { HostParts } from "../../main-plugin/host.ts";
+import { Hosts } from "../../main-plugin/hosts.ts";
 import { type BlocksOptions, blocksParts } from "../addresses/blocks-parts.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
 import { checkStatus } from "../observe/health.ts";
@@ -20,7 +20,7 @@ import { NewCluster } from "./new-cluster.ts";
 
 /** What is there before there are endpoints. */
 export interface Networks {
-  readonly nodes: Nodes;
+  readonly hosts: Hosts;
   readonly witness: StoreWitness;
   readonly locks: AttachmentLocks;
   /** DELs that plugins left. */
@@ -30,7 +30,7 @@ export interface Networks {
 }
 
 /** @param knownRanges of this node and of others, as far as they are known at the moment of asking */
-export function openNetworks(context: AgentContext, ranges: NodeRanges, knownRanges: NodeParts["knownRanges"]): Networks {
+export function openNetworks(context: AgentContext, ranges: NodeRanges, knownRanges: HostParts["knownRanges"]): Networks {
   const { options, env, run, health, dataplane, log, tracing, cluster } = context;
   const blocks: BlocksOptions = {
     kubeconfig: options.kubeconfig,
@@ -41,12 +41,12 @@ export function openNetworks(context: AgentContext, ranges: NodeRanges, knownRan
     tracing,
     hasOwnBlocks: options.ipam !== "host-scope",
   };
-  const nodes = new Nodes({ log, parts: () => ({ dataplane, ...ranges.parts, knownRanges, ...blocksParts(blocks) }) });
+  const hosts = new Hosts({ log, parts: () => ({ dataplane, ...ranges.parts, knownRanges, ...blocksParts(blocks) }) });
   const files = () => ranges.nodeCidr.hostScope.files;
   return {
-    nodes,
+    hosts,
     files,
-    witness: new StoreWitness({ nodes, files, ...ipamTypeOf(context) }),
+    witness: new StoreWitness({ hosts, files, ...ipamTypeOf(context) }),
     locks: new AttachmentLocks(run.attachments),
     queue: new DeleteQueueFiles(run.deleteQueue),
   };
@@ -62,7 +62,7 @@ export interface Attachments {
 /** Returns when what plugins attached without the agent is the agent's, and what an earlier agent left undone is being finished. */
 export async function startAttachments(
   context: AgentContext,
-  { nodes, locks, queue }: Networks,
+  { hosts, locks, queue }: Networks,
   manager: EndpointManager,
   ranges: NodeRanges,
   policy: Pick<AgentPolicy, "calls" | "underWay">,
@@ -79,7 +79,7 @@ export async function startAttachments(
     onUnderWay: policy.underWay,
   });
   const service: AttachmentService = new AttachmentService({
-    nodes,
+    hosts,
     records: manager,
     locks,
     away,

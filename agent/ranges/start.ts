@@ -10,7 +10,7 @@ import type { AgentLog } from "../../lib/resident/agent-log.ts";
 import type { CheckResult } from "../../lib/resident/health.ts";
 import { SECOND_MS } from "../../lib/resident/options.ts";
 import { SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
-import type { NodeParts } from "../../main-plugin/node.ts";
+import type { HostParts } from "../../main-plugin/host.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
 import { regrant } from "../endpoints/restore.ts";
 import { type AgentHealth, addressFinding } from "../observe/health.ts";
@@ -32,7 +32,7 @@ export interface NodeRanges {
   /** Ends when the ranges of a node that lives by them are known; at once for others. */
   readonly rangesKnown: () => Promise<void>;
   /** For the nodes that the flows of the main plugin get. */
-  readonly parts: Required<Pick<NodeParts, "hostScope" | "knownRanges" | "nodeRecord">>;
+  readonly parts: Required<Pick<HostParts, "hostScope" | "knownRanges" | "nodeRecord">>;
   /** For the API; `undefined` where the node's addresses come from blocks. */
   readonly ipam: ServedRanges | undefined;
   /** Says who holds an address of the range, and gives the proof of it. */

@@ -2,8 +2,8 @@
 
 import { NO_NODE_STATE, type NodeState } from "../../dataplane/dataplane.ts";
 import { hasFelixChains, type NetworkFacts, readNetworkFacts } from "../../dataplane/linux/host-facts.ts";
+import { createIpamHost } from "../../ipam-plugin/host.ts";
 import { familyOf, type NodeRecord } from "../../ipam-plugin/host-scope/node-record.ts";
-import { createIpamNode } from "../../ipam-plugin/node.ts";
 import { bitsOf, type Family, formatPrefix, maskPrefix, type Prefix } from "../../lib/addresses/address.ts";
 import type { Environment } from "../../lib/cni/protocol.ts";
 import type { NetworkConfig } from "../../lib/config/decode.ts";
@@ -18,8 +18,8 @@ import { directoryOf, isThere, makeDirectories, readText } from "../../lib/syste
 import { SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
 import { writeWhole } from "../../lib/system/write-whole.ts";
 import { guardedPrefixes, prefixesOfLinks } from "../../lib/workload/names.ts";
-import { nodeStateOf, storeName } from "../../main-plugin/node.ts";
-import type { Nodes } from "../../main-plugin/nodes.ts";
+import { nodeStateOf, storeName } from "../../main-plugin/host.ts";
+import type { Hosts } from "../../main-plugin/hosts.ts";
 import type { NodeCidr } from "../ranges/node-cidr.ts";
 import { clusterCidrsOf } from "../ranges/options.ts";
 import { datastoreKeys } from "../start/configuration.ts";
@@ -43,7 +43,7 @@ export interface AgentRoutes {
 }
 
 interface RoutedParts {
-  readonly nodes: Nodes;
+  readonly hosts: Hosts;
   /** This node's own ranges and addresses (host scope). */
   readonly nodeCidr: Pick<NodeCidr, "record">;
 }
@@ -108,7 +108,7 @@ function byBlocks({ env, node, log }: AgentContext, config: NetworkConfig): ByAd
 /**
  * Sets up routes where addresses come from the nodes' ranges: what else lies in the cluster's proves a claim, and routers' ends are fixed.
  */
-function byRanges({ options, env, node }: AgentContext, config: NetworkConfig, { nodes, nodeCidr }: RoutedParts): ByAddressing {
+function byRanges({ options, env, node }: AgentContext, config: NetworkConfig, { hosts, nodeCidr }: RoutedParts): ByAddressing {
   const clusterCidrs = clusterCidrsOf(options["cluster-cidr"]);
   return {
     prove: (claims, { addresses }) =>
@@ -118,7 +118,7 @@ function byRanges({ options, env, node }: AgentContext, config: NetworkConfig, {
     // With links of form `endpoint` each ADD applies the node's state too: both must come to the same. A cluster of host scope alone may
     // have no pools to read.
     state: (view) =>
-      nodes
+      hosts
         .of(config, env)
         .state(
           { env },
@@ -143,10 +143,10 @@ async function withAllocator<T>(
   config: NetworkConfig,
   env: Environment,
   log: Pick<AgentLog, "error">,
-  work: (allocator: ReturnType<typeof createIpamNode>["allocator"]) => Promise<T>,
+  work: (allocator: ReturnType<typeof createIpamHost>["allocator"]) => Promise<T>,
 ): Promise<T> {
   await using datastore = await openDatastore(config, env);
-  return await work(createIpamNode({ datastore, log }).allocator);
+  return await work(createIpamHost({ datastore, log }).allocator);
 }
 
 function rangesOf(record: NodeRecord | undefined): readonly Prefix[] {

@@ -6,8 +6,8 @@
 import { type Allocation, addressesOf, allocationsOf, keyOf, placedBlocks, textAt } from "../../doctor/snapshot.ts";
 import { belongsToWorkload } from "../../doctor/unused.ts";
 import { sequenceOf } from "../../ipam-plugin/allocator/block.ts";
+import type { IpamHost } from "../../ipam-plugin/host.ts";
 import type { HostScope } from "../../ipam-plugin/host-scope/host-scope.ts";
-import type { IpamNode } from "../../ipam-plugin/node.ts";
 import { withNodeLock } from "../../ipam-plugin/node-lock.ts";
 import { parseGoTimestamp } from "../../ipam-plugin/workload.ts";
 import { type Address, addressAt, formatAddress } from "../../lib/addresses/address.ts";
@@ -122,7 +122,7 @@ export class AddressSweep {
 interface SweptNetwork {
   readonly config: NetworkConfig;
   readonly nodeName: string;
-  readonly ipam: () => Promise<IpamNode>;
+  readonly ipam: () => Promise<IpamHost>;
 }
 
 /** For one release, with its wait for the node's lock. */
@@ -180,7 +180,7 @@ async function allocatedIn({ config, nodeName, ipam: open }: SweptNetwork, log: 
 
 interface Release {
   readonly config: NetworkConfig;
-  readonly ipam: IpamNode;
+  readonly ipam: IpamHost;
   /** Of one look: an etcd cluster has the endpoints of all of its nodes in one list, which is not read for every address. */
   readonly naming: () => Promise<ReadonlyMap<string, readonly EndpointKey[]>>;
   readonly containerId: string;
@@ -189,7 +189,7 @@ interface Release {
 }
 
 /** Lists the records that name an address, by `keyOf` the address. @throws DatastoreError */
-async function recordsByAddress({ endpoints }: Pick<IpamNode["datastore"], "endpoints">) {
+async function recordsByAddress({ endpoints }: Pick<IpamHost["datastore"], "endpoints">) {
   const naming = new Map<string, EndpointKey[]>();
   for (const { value } of await endpoints.list()) {
     for (const address of addressesOf(value)) {

@@ -8,9 +8,9 @@ import { heldAt } from "../../ipam-plugin/allocator/lookup.ts";
 import type { Operation } from "../../ipam-plugin/allocator/operation.ts";
 import { blockPrefixOf, poolOf, usable } from "../../ipam-plugin/allocator/pools.ts";
 import type { HeldAddress } from "../../ipam-plugin/allocator/types.ts";
+import type { IpamHost } from "../../ipam-plugin/host.ts";
 import { ownerKey } from "../../ipam-plugin/host-scope/grant-directory.ts";
 import type { GrantFiles } from "../../ipam-plugin/host-scope/grant-files.ts";
-import type { IpamNode } from "../../ipam-plugin/node.ts";
 import { type Address, formatAddress, formatPrefix, parseAddress } from "../../lib/addresses/address.ts";
 import type { Versioned } from "../../lib/datastore/datastore.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
@@ -131,7 +131,7 @@ interface Holding {
 
 interface GrantLookParts {
   /** The allocator and store of the record's network; `undefined` where it has no network configuration. @throws Error */
-  readonly ipamOf: (record: EndpointRecord) => Promise<IpamNode> | undefined;
+  readonly ipamOf: (record: EndpointRecord) => Promise<IpamHost> | undefined;
   readonly files: () => Pick<GrantFiles, "read">;
 }
 
@@ -143,7 +143,7 @@ const NOBODY: Holding = { isTheirs: false };
  */
 export class GrantLook {
   readonly #parts: GrantLookParts;
-  readonly #stores = new Map<IpamNode, BlockLook>();
+  readonly #stores = new Map<IpamHost, BlockLook>();
 
   constructor(parts: GrantLookParts) {
     this.#parts = parts;
@@ -181,7 +181,7 @@ class BlockLook {
   readonly #operation: Operation;
   readonly #blocks = new Map<string, Promise<Versioned<Block> | undefined>>();
 
-  constructor({ allocator }: IpamNode) {
+  constructor({ allocator }: IpamHost) {
     this.#operation = allocator.begin({ mayBeOld: true });
   }
 
@@ -219,7 +219,7 @@ const INTERVAL_MS = 600_000;
 const DEADLINE_MS = 300_000;
 
 interface ComparedParts extends RestoredEndpoints {
-  readonly witness: GrantWitness & { ipamOf(record: EndpointRecord): Promise<IpamNode> | undefined };
+  readonly witness: GrantWitness & { ipamOf(record: EndpointRecord): Promise<IpamHost> | undefined };
   readonly files: () => Pick<GrantFiles, "read">;
 }
 

@@ -13,7 +13,7 @@ import { nodeName } from "../../lib/config/node-name.ts";
 import type { Pod } from "../../lib/kubernetes/objects.ts";
 import { uidsOfPod } from "../../lib/kubernetes/objects.ts";
 import { SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
-import type { Nodes } from "../../main-plugin/nodes.ts";
+import type { Hosts } from "../../main-plugin/hosts.ts";
 import { linkDrift } from "../endpoints/mend-link.ts";
 import type { RestoredEndpoints } from "../endpoints/start.ts";
 import type { AgentCluster, AgentContext } from "../start/context.ts";
@@ -27,7 +27,7 @@ const INTERVAL_MS = 60_000;
 interface SweptParts extends RestoredEndpoints {
   readonly locks: Pick<AttachmentLocks, "tryTake">;
   readonly hostScope: () => HostScope;
-  readonly nodes: Pick<Nodes, "served">;
+  readonly hosts: Pick<Hosts, "served">;
   readonly remove: (record: EndpointRecord) => Promise<void>;
 }
 
@@ -87,7 +87,7 @@ function driftOf({ dataplane, health }: AgentContext, { manager }: SweptParts): 
 /** Sweeps the addresses of blocks, and those of this node's ranges. */
 function addressSweeps(
   { run, host, cluster, health, log }: AgentContext,
-  { manager, isRestored, locks, hostScope, nodes }: SweptParts,
+  { manager, isRestored, locks, hostScope, hosts }: SweptParts,
 ): readonly [AddressSweep, AddressSweep] {
   const direct = new DirectRecords(run.direct);
   const links = () => hostLinks(host);
@@ -111,10 +111,10 @@ function addressSweeps(
         ),
     });
   const networks = () =>
-    nodes
+    hosts
       .served()
       .filter(({ config, env }) => isCalicoIpam(config.ipam.type) && chooseDatastore(config, env) !== "kubernetes")
-      .map(({ config, node }) => ({ config, nodeName: config.kubernetes.nodeName ?? nodeName(config), ipam: node.ipam }));
+      .map(({ config, host }) => ({ config, nodeName: config.kubernetes.nodeName ?? nodeName(config), ipam: host.ipam }));
   const toLog = {
     error: (message: string) => log.error(message),
     info: (message: string) => log.info(message),

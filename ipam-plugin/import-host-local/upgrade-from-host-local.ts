@@ -23,7 +23,7 @@ import { openApiClient } from "../../lib/kubernetes/client/client.ts";
 import { decodePod, metadataOf, type Pod } from "../../lib/kubernetes/objects.ts";
 import { isFinished } from "../../lib/workload/annotations/pod-addresses.ts";
 import { Allocator } from "../allocator/allocator.ts";
-import { systemClock } from "../node.ts";
+import { systemClock } from "../host.ts";
 import { ensurePools } from "../pools-from-config.ts";
 import { openHostLocalDirectory } from "./host-local-directory.ts";
 import { type UpgradeCluster, type Upgraded, upgrade, upgradeUntilDone } from "./upgrade.ts";

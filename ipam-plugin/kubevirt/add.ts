@@ -8,7 +8,7 @@ import { TortieError } from "../../lib/errors/errors.ts";
 import type { Assign, Assignment } from "../add.ts";
 import { HandleExistsError, type HeldAddress } from "../allocator/types.ts";
 import type { IpamCall } from "../call.ts";
-import type { IpamNode } from "../node.ts";
+import type { IpamHost } from "../host.ts";
 import { withNodeLock } from "../node-lock.ts";
 import { ownerAttributes, type Workload } from "../workload.ts";
 import { type Machine, machineOf, persistsAddresses } from "./machine.ts";
@@ -36,15 +36,15 @@ export async function assignToMachine(
   request: MachineRequest,
   assign: Assign,
   call: IpamCall,
-  node: IpamNode,
+  host: IpamHost,
 ): Promise<MachineAssignment | undefined> {
-  const { traits, virtualMachines } = node.datastore;
+  const { traits, virtualMachines } = host.datastore;
   if (!traits.hasVirtualMachines) return undefined;
   const { identity } = request.workload;
   const machine = await machineOf(virtualMachines, { namespace: identity.namespace, name: identity.pod }, call.request.network);
   if (machine === undefined) return undefined;
-  if (await persistsAddresses(() => node.allocator.begin().configuration(), call.log))
-    return new MachineAdd(request, machine, assign, call, node).run();
+  if (await persistsAddresses(() => host.allocator.begin().configuration(), call.log))
+    return new MachineAdd(request, machine, assign, call, host).run();
   if (!machine.isMigrationTarget) return undefined;
   throw new TortieError(
     "vm-migration-disabled",
@@ -58,21 +58,21 @@ class MachineAdd {
   readonly #machine: Machine;
   readonly #assign: Assign;
   readonly #call: IpamCall;
-  readonly #node: IpamNode;
+  readonly #host: IpamHost;
 
-  constructor({ workload, requested }: MachineRequest, machine: Machine, assign: Assign, call: IpamCall, node: IpamNode) {
+  constructor({ workload, requested }: MachineRequest, machine: Machine, assign: Assign, call: IpamCall, host: IpamHost) {
     this.#workload = { ...workload, handle: machine.handle, machineAttributes: machine.attributes };
     this.#requested = requested;
     this.#machine = machine;
     this.#assign = assign;
     this.#call = call;
-    this.#node = node;
+    this.#host = host;
   }
 
   async run(): Promise<MachineAssignment> {
     await using undo = new AsyncDisposableStack();
     for (let tries = 1; tries <= MOST_TRIES; tries++) {
-      const found = await this.#node.allocator.addressesByHandle(this.#machine.handle);
+      const found = await this.#host.allocator.addressesByHandle(this.#machine.handle);
       const held = found ?? [];
       this.#refuseOthers(held);
       const added = await this.#takeMissing(held, found === undefined);
@@ -121,10 +121,10 @@ class MachineAdd {
   /** @returns false when the machine has lost one of them meanwhile: the ADD that took it has failed, and gave it back */
   async #takeOver(held: readonly HeldAddress[], undo: AsyncDisposableStack): Promise<boolean> {
     if (held.length === 0) return true;
-    const { allocator, clock } = this.#node;
+    const { allocator, clock } = this.#host;
     const kind: OwnerKind = this.#machine.isMigrationTarget ? "alternate" : "active";
     const attributes = ownerAttributes(this.#workload, clock.nowNs());
-    return withNodeLock(this.#call, this.#node, async (signal) => {
+    return withNodeLock(this.#call, this.#host, async (signal) => {
       for (const address of held) {
         const restore = await takeOwnership(allocator, address, this.#machine.handle, kind, attributes, signal);
         if (restore === undefined) return false;

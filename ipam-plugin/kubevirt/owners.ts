@@ -6,7 +6,7 @@ import type { Allocator, Operation } from "../allocator/allocator.ts";
 import type { HeldAddress, OwnerAttributes } from "../allocator/types.ts";
 import type { IpamCall } from "../call.ts";
 import type { Release } from "../del.ts";
-import type { IpamNode } from "../node.ts";
+import type { IpamHost } from "../host.ts";
 import type { Workload } from "../workload.ts";
 import { leftMachineOf, persistsAddresses } from "./machine.ts";
 
@@ -115,7 +115,7 @@ export async function leaveMachine(
   { identity }: Workload,
   { operation, keepDeselected }: Release,
   { request, log }: IpamCall,
-  { allocator, datastore }: IpamNode,
+  { allocator, datastore }: IpamHost,
 ): Promise<void> {
   const { namespace, pod } = identity;
   if (!datastore.traits.hasVirtualMachines) return;

@@ -19,7 +19,7 @@ import { bootTimeMs } from "../../lib/system/libc.ts";
 import { withCookie } from "../../lib/system/sandbox.ts";
 import { type NetworkCall, resolveAttachmentCall } from "../call.ts";
 import { unplug } from "../del.ts";
-import type { Node } from "../node.ts";
+import type { Host } from "../host.ts";
 import { NO_POLICY } from "../policy.ts";
 import { serve } from "../serve.ts";
 import type { Way } from "./ask.ts";
@@ -32,7 +32,7 @@ type WayOf<K extends Way["kind"]> = Extract<Way, { kind: K }>;
 /** A call, and where its traces for the agent go. */
 interface Recorded {
   readonly call: NetworkCall;
-  readonly node: Node;
+  readonly host: Host;
   /** Without a descriptor, which ends with this process. */
   readonly given: CniCall;
   readonly attachment: AttachmentId;
@@ -44,14 +44,14 @@ interface Recorded {
 
 function recorded(
   call: NetworkCall,
-  node: Node,
+  host: Host,
   { call: { netns, runDirectory, ...given } }: WayOf<"agent-away" | "agent-away-del">,
 ): Recorded {
   const attachment = attachmentOf(call.request);
   const { fd: _, ...place } = netns;
   return {
     call,
-    node,
+    host,
     given: { ...given, netns: withCookie(place) },
     attachment,
     queue: new DeleteQueueFiles(runDirectory.deleteQueue),
@@ -65,10 +65,10 @@ function recorded(
 }
 
 /** Serves the call beside the agent. @returns what to print */
-export async function serveWithRecord(call: NetworkCall, node: Node, way: WayOf<"agent-away">): Promise<string | undefined> {
+export async function serveWithRecord(call: NetworkCall, host: Host, way: WayOf<"agent-away">): Promise<string | undefined> {
   const { request, log, signal } = call;
   log.info(`served without the agent: ${way.why}`);
-  const aside = recorded(call, node, way);
+  const aside = recorded(call, host, way);
   switch (request.command) {
     case "ADD": {
       using _ = await aside.lock();
@@ -81,13 +81,13 @@ export async function serveWithRecord(call: NetworkCall, node: Node, way: WayOf<
     }
     case "CHECK": {
       using _ = await aside.lock();
-      return await serve(call, node);
+      return await serve(call, host);
     }
     case "GC":
       await collectRecorded(aside);
       break;
     case "STATUS":
-      return serve(call, node);
+      return serve(call, host);
   }
   if (way.isLeft) {
     // Loaded only where it is used: a process that lives for one call pays for each module.
@@ -98,10 +98,10 @@ export async function serveWithRecord(call: NetworkCall, node: Node, way: WayOf<
 }
 
 /** Does what a pod that ends needs at once; the addresses and the record wait for the agent (A§11.5). */
-export async function unplugAndQueueDelete(call: NetworkCall, node: Node, way: WayOf<"agent-away-del">): Promise<undefined> {
-  const aside = recorded(call, node, way);
+export async function unplugAndQueueDelete(call: NetworkCall, host: Host, way: WayOf<"agent-away-del">): Promise<undefined> {
+  const aside = recorded(call, host, way);
   using _ = await aside.lock();
-  await unplug(resolveAttachmentCall(call), node);
+  await unplug(resolveAttachmentCall(call), host);
   call.log.step("dataplane");
   const problem = await enqueue(aside, aside.attachment, aside.given);
   if (problem === undefined) {
@@ -118,7 +118,7 @@ export async function unplugAndQueueDelete(call: NetworkCall, node: Node, way: W
 }
 
 async function addRecorded(aside: Recorded): Promise<string | undefined> {
-  const { call, node, attachment, direct } = aside;
+  const { call, host, attachment, direct } = aside;
   const write = (record: EndpointRecord) => {
     const written = { ...record, updatedAt: new Date().toISOString() };
     direct.write(written);
@@ -142,7 +142,7 @@ async function addRecorded(aside: Recorded): Promise<string | undefined> {
     signal: call.signal,
   });
   try {
-    const printed = await serve({ ...call, journal }, node);
+    const printed = await serve({ ...call, journal }, host);
     // A DEL from before this ADD must not be carried out behind it.
     await forgetQueued(aside);
     return printed;
@@ -170,14 +170,14 @@ function committedRecord({ direct, attachment }: Recorded): EndpointRecord | und
  * does not make the link again (design, invariant 16), and forgets the attachment when it carries the DEL out once more.
  */
 async function delRecorded(aside: Recorded): Promise<void> {
-  const { call, node, given, attachment, direct } = aside;
+  const { call, host, given, attachment, direct } = aside;
   const isRecorded = aside.recordedByAgent().some((record) => isSameAttachment(record.attachment, attachment));
   const announce = async (isServed: boolean) => {
     const problem = await enqueue(aside, attachment, given, isServed);
     if (problem !== undefined) call.log.info(`the agent does not learn of this DEL: ${problem}`);
   };
   if (isRecorded) await announce(false);
-  await serve(call, node);
+  await serve(call, host);
   direct.remove(attachment);
   if (isRecorded) await announce(true);
   else await forgetQueued(aside);
@@ -193,7 +193,7 @@ async function forgetQueued({ queue, attachment }: Recorded): Promise<void> {
  * queued before.
  */
 async function collectRecorded(aside: Recorded): Promise<void> {
-  const { call, node, direct } = aside;
+  const { call, host, direct } = aside;
   const { request, config, log } = call;
   const begun = Date.now();
   const kept = attachmentsToKeep(config);
@@ -204,7 +204,7 @@ async function collectRecorded(aside: Recorded): Promise<void> {
     const problem = await enqueue(aside, attachment, parseCall(made.call, "DEL"));
     if (problem !== undefined) log.info(`the agent is not told that GC removes container ${attachment.containerId}: ${problem}`);
   }
-  await serve(call, node);
+  await serve(call, host);
   for (const { attachment } of direct.list().records.filter(isRemoved)) direct.remove(attachment);
 }
 

@@ -13,7 +13,7 @@ import { createLogger, type Logger } from "../../lib/log/logger.ts";
 import { Secrets } from "../../lib/log/secrets.ts";
 import { isLockHeld } from "../../lib/system/flock.ts";
 import { resolveNetworkCall } from "../call.ts";
-import { Nodes } from "../nodes.ts";
+import { Hosts } from "../hosts.ts";
 import { serve } from "../serve.ts";
 import type { Way } from "./ask.ts";
 
@@ -27,8 +27,8 @@ export interface CarryOutOptions {
 
 interface Parts extends Omit<CarryOutOptions, "most">, Pick<Extract<Way, { kind: "agent-away" }>, "agent" | "call"> {
   readonly queue: DeleteQueueFiles;
-  /** Not closed, as the node of the call itself is not. */
-  readonly nodes: Nodes;
+  /** Not closed, as the host of the call itself is not. */
+  readonly hosts: Hosts;
 }
 
 /** Carries out queued DELs. Never throws: the call of another container does not fail with these. */
@@ -36,7 +36,7 @@ export async function carryOutQueued(way: Pick<Parts, "agent" | "call">, { most,
   try {
     const { deleteQueue, instanceLock } = way.call.runDirectory;
     const queue = new DeleteQueueFiles(deleteQueue);
-    const parts = { ...way, queue, nodes: new Nodes({ log }), log, signal };
+    const parts = { ...way, queue, hosts: new Hosts({ log }), log, signal };
     let done = 0;
     for (const entry of queue.list().entries) {
       // An agent that has come back does it.
@@ -49,7 +49,7 @@ export async function carryOutQueued(way: Pick<Parts, "agent" | "call">, { most,
 }
 
 /** @returns whether it was tried: what a plugin has served before, or works on at the moment, is not */
-async function carryOut(entry: QueueEntry, { call: { runDirectory }, agent, queue, nodes, log, signal }: Parts): Promise<boolean> {
+async function carryOut(entry: QueueEntry, { call: { runDirectory }, agent, queue, hosts, log, signal }: Parts): Promise<boolean> {
   using lock = new AttachmentLocks(runDirectory.attachments).tryTake(entry.key);
   if (lock === undefined) return false;
   try {
@@ -61,7 +61,7 @@ async function carryOut(entry: QueueEntry, { call: { runDirectory }, agent, queu
     if (isHostScope(config.ipam.type, agent)) return false;
     const ownLog = createLogger(config.log, request, { secrets: new Secrets(config.policy.k8sAuthToken) });
     const resolved = resolveNetworkCall(request, config, call.env, ownLog, signal);
-    await serve({ ...resolved, sandbox: "gone" }, nodes.of(config, call.env));
+    await serve({ ...resolved, sandbox: "gone" }, hosts.of(config, call.env));
     // An agent that returns after all has the attachment in its records.
     const isRecorded = recordsOfAgent(runDirectory).some((record) => isSameAttachment(record.attachment, attachment));
     if (isRecorded) await queue.write(entry.key, call, true);

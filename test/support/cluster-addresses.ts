@@ -2,7 +2,7 @@
 
 import { check } from "../../doctor/check.ts";
 import { Allocator } from "../../ipam-plugin/allocator/allocator.ts";
-import { systemClock } from "../../ipam-plugin/node.ts";
+import { systemClock } from "../../ipam-plugin/host.ts";
 import { type Family, formatAddress } from "../../lib/addresses/address.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { type KubernetesDatastore, openKubernetesDatastore } from "../../lib/datastore/kubernetes/kubernetes-datastore.ts";

@@ -2,7 +2,7 @@
 import { fencedClient } from "../../controller/leader/elector.ts";
 import { CONTROLLER, type ControllerOptions } from "../../controller/options.ts";
 import { Term } from "../../controller/term.ts";
-import { systemClock } from "../../ipam-plugin/node.ts";
+import { systemClock } from "../../ipam-plugin/host.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { type ApiGroup, LEGACY_GROUP } from "../../lib/datastore/calico/codec.ts";
 import { createApiClient } from "../../lib/kubernetes/client/client.ts";

@@ -7,7 +7,7 @@ import { type IpamCall, resolveIpamCall } from "../../ipam-plugin/call.ts";
 import { ipamCheck } from "../../ipam-plugin/check.ts";
 import { ipamDel } from "../../ipam-plugin/del.ts";
 import { ipamGc } from "../../ipam-plugin/gc.ts";
-import { createIpamNode, type IpamNode as IpamPart } from "../../ipam-plugin/node.ts";
+import { createIpamHost, type IpamHost as IpamPart } from "../../ipam-plugin/host.ts";
 import { ipamStatus } from "../../ipam-plugin/status.ts";
 import { addressAt, formatAddress, formatPrefix, parsePrefix } from "../../lib/addresses/address.ts";
 import type { CniRequest } from "../../lib/cni/protocol.ts";
@@ -44,7 +44,7 @@ export class IpamNode implements AsyncDisposable {
     this.datastore = openLocalDatastore(join(this.directory, "tortie.db"));
     this.#conf = conf;
     this.#facts = { nodeName: "node-a", ...facts };
-    this.ipam = createIpamNode({ datastore: this.datastore, log: this.#log, ...parts });
+    this.ipam = createIpamHost({ datastore: this.datastore, log: this.#log, ...parts });
   }
 
   get config(): NetworkConfig {

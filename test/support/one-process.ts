@@ -1,4 +1,4 @@
-/** Many calls of the main plugin in this process on one Node, as whoever stays resident has them. */
+/** Many calls of the main plugin in this process on one host, as whoever stays resident has them. */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,7 +11,7 @@ import { parseJson } from "../../lib/json/parse.ts";
 import type { JsonObject } from "../../lib/json/value.ts";
 import { createLogger } from "../../lib/log/logger.ts";
 import { resolveNetworkCall } from "../../main-plugin/call.ts";
-import { createNode, type Node, type NodeParts } from "../../main-plugin/node.ts";
+import { createHost, type Host, type HostParts } from "../../main-plugin/host.ts";
 import { serve } from "../../main-plugin/serve.ts";
 
 /** Sandboxes of this process's own network namespace, and a network configuration for all of them. */
@@ -34,18 +34,18 @@ export class OneProcess implements Disposable {
   }
 
   /** @param parts what a resident process puts in the place of an executable's */
-  node(parts: NodeParts = {}): Node {
-    return createNode(this.#config, {}, { error: () => {} }, parts);
+  host(parts: HostParts = {}): Host {
+    return createHost(this.#config, {}, { error: () => {} }, parts);
   }
 
   /** @returns addresses with prefix length */
-  async add(index: number, node: Node): Promise<readonly string[]> {
-    const printed = await this.#call("ADD", index, node);
+  async add(index: number, host: Host): Promise<readonly string[]> {
+    const printed = await this.#call("ADD", index, host);
     return parseResult(parseJson(printed ?? ""), "1.0.0", "result").ips.map(({ address }) => address);
   }
 
-  async del(index: number, node: Node): Promise<void> {
-    await this.#call("DEL", index, node);
+  async del(index: number, host: Host): Promise<void> {
+    await this.#call("DEL", index, host);
   }
 
   [Symbol.dispose](): void {
@@ -53,7 +53,7 @@ export class OneProcess implements Disposable {
     rmSync(this.directory, { recursive: true });
   }
 
-  #call(command: "ADD" | "DEL", index: number, node: Node): Promise<string | undefined> {
+  #call(command: "ADD" | "DEL", index: number, host: Host): Promise<string | undefined> {
     const request: CniRequest = {
       command,
       containerId: `${index}c`.padStart(12, "0"),
@@ -68,7 +68,7 @@ export class OneProcess implements Disposable {
       cniVersion: "1.0.0",
     };
     const log = createLogger({ ...this.#config.log, level: "error" }, request);
-    return serve(resolveNetworkCall(request, this.#config, {}, log), node);
+    return serve(resolveNetworkCall(request, this.#config, {}, log), host);
   }
 }
 

@@ -16,7 +16,7 @@ import {
 } from "../../dataplane/dataplane.ts";
 import type { DesiredState } from "../../dataplane/desired-state.ts";
 import { mayReplace } from "../../dataplane/linux/ends.ts";
-import { createIpamNode } from "../../ipam-plugin/node.ts";
+import { createIpamHost } from "../../ipam-plugin/host.ts";
 import type { CniRequest, CniResult } from "../../lib/cni/protocol.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import type { Datastore, KubernetesCore, Profiles } from "../../lib/datastore/datastore.ts";
@@ -32,7 +32,7 @@ import { type NetworkCall, resolveAddCall, resolveAttachmentCall, resolveNetwork
 import { check } from "../../main-plugin/check.ts";
 import { del } from "../../main-plugin/del.ts";
 import { gc } from "../../main-plugin/gc.ts";
-import type { Node } from "../../main-plugin/node.ts";
+import type { Host } from "../../main-plugin/host.ts";
 import { status } from "../../main-plugin/status.ts";
 import { hostScopeOf } from "./grant-directories.ts";
 import { type Call, type Fate, type MemoryDatastore, MemoryStore } from "./memory-datastore.ts";
@@ -125,30 +125,30 @@ export class PodNode implements AsyncDisposable {
   }
 
   async add(call: PodCall = {}): Promise<CniResult> {
-    return add(resolveAddCall(this.#call("ADD", call)), this.#node());
+    return add(resolveAddCall(this.#call("ADD", call)), this.#host());
   }
 
   async del(call: PodCall = {}): Promise<void> {
-    return del(resolveAttachmentCall(this.#call("DEL", call)), this.#node());
+    return del(resolveAttachmentCall(this.#call("DEL", call)), this.#host());
   }
 
   /** What a process that serves many calls has of an ADD. */
-  parts(call: PodCall = {}): { readonly call: NetworkCall; readonly node: Node } {
-    return { call: this.#call("ADD", call), node: this.#node() };
+  parts(call: PodCall = {}): { readonly call: NetworkCall; readonly host: Host } {
+    return { call: this.#call("ADD", call), host: this.#host() };
   }
 
   /** @param valid pairs of container and interface that the runtime still knows */
   gc(...valid: readonly (readonly [container: string, interfaceName: string])[]): Promise<void> {
     const conf = { "cni.dev/valid-attachments": valid.map(([containerID, ifname]) => ({ containerID, ifname })) };
-    return gc(this.#call("GC", { container: "", conf }), this.#node());
+    return gc(this.#call("GC", { container: "", conf }), this.#host());
   }
 
   async status(call: PodCall = {}): Promise<void> {
-    return status(this.#call("STATUS", call), this.#node());
+    return status(this.#call("STATUS", call), this.#host());
   }
 
   async check(call: PodCall = {}): Promise<void> {
-    return check(resolveAddCall(this.#call("CHECK", call)), this.#node());
+    return check(resolveAddCall(this.#call("CHECK", call)), this.#host());
   }
 
   annotations(): Readonly<Record<string, string>> {
@@ -224,7 +224,7 @@ export class PodNode implements AsyncDisposable {
     return { datastore_type: "local", ipam: { ...ipam, pools: [{ cidr: "10.60.0.0/26" }] } };
   }
 
-  #node(): Node {
+  #host(): Host {
     const connected = this.#store.connect("plugin", (call) => this.#gate(call));
     const datastore = this.#isOfCluster
       ? this.#asOfCluster(connected)
@@ -233,7 +233,7 @@ export class PodNode implements AsyncDisposable {
       dataplane: this.#dataplane(),
       datastore: async () => datastore,
       core: async () => (this.#isOfCluster ? this.#core() : undefined),
-      ipam: async () => createIpamNode({ datastore, log: this.#log }),
+      ipam: async () => createIpamHost({ datastore, log: this.#log }),
       hostScope: async () => hostScopeOf(),
       routers: async () => [],
       state: async () => NO_NODE_STATE,

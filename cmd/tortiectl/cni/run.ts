@@ -3,7 +3,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import { lineOf, suggestionFor } from "../../../doctor/validate/finding.ts";
 import { validateText } from "../../../doctor/validate/validate.ts";
-import { createIpamNode } from "../../../ipam-plugin/node.ts";
+import { createIpamHost } from "../../../ipam-plugin/host.ts";
 import { ipamFindings } from "../../../ipam-plugin/status.ts";
 import { lookUpPlugin } from "../../../lib/cni/plugin-file.ts";
 import type { Environment, ValidAttachment } from "../../../lib/cni/protocol.ts";
@@ -159,8 +159,8 @@ async function findingsIn(config: NetworkConfig, env: Environment): Promise<read
   // Looking must not create the file; the first ADD does.
   if (chooseDatastore(config, env) === "local" && !existsSync(config.datastorePath)) return [];
   await using datastore = await openDatastore(config, env);
-  const node = createIpamNode({ datastore, log: { error() {} } });
-  return (await ipamFindings({ config, nodeName: nodeName(config) }, node)).map(({ message }) => message);
+  const host = createIpamHost({ datastore, log: { error() {} } });
+  return (await ipamFindings({ config, nodeName: nodeName(config) }, host)).map(({ message }) => message);
 }
 
 function attachmentOf(options: CniOptions): Attachment {

@@ -1,7 +1,7 @@
 /** Runs `tortiectl ipam check`: names what is wrong, and mends it when asked to. */
 import { type CheckOptions as Checking, check, type Repaired, repairAll } from "../../../doctor/check.ts";
 import { count, nextStep, type Problem, repairText } from "../../../doctor/problem.ts";
-import { systemClock } from "../../../ipam-plugin/node.ts";
+import { systemClock } from "../../../ipam-plugin/host.ts";
 import { stringifyJson, type Writable } from "../../../lib/json/value.ts";
 import { milliseconds, type Terminal } from "../terminal.ts";
 import { openStore, type StoreOptions, underLock } from "./store.ts";

@@ -2,7 +2,7 @@
 import { keyOf } from "../../../doctor/snapshot.ts";
 import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
 import type { HeldAddress } from "../../../ipam-plugin/allocator/types.ts";
-import { systemClock } from "../../../ipam-plugin/node.ts";
+import { systemClock } from "../../../ipam-plugin/host.ts";
 import { type Address, formatAddress } from "../../../lib/addresses/address.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";

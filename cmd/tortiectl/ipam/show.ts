@@ -7,7 +7,7 @@ import { holderOf, isFree } from "../../../ipam-plugin/allocator/block.ts";
 import { allows } from "../../../ipam-plugin/allocator/pools.ts";
 import { Reservations } from "../../../ipam-plugin/allocator/reservations.ts";
 import type { BlockUtilisation, PoolUtilisation } from "../../../ipam-plugin/allocator/types.ts";
-import { systemClock } from "../../../ipam-plugin/node.ts";
+import { systemClock } from "../../../ipam-plugin/host.ts";
 import { type Address, addressAt, formatAddress, parsePrefix } from "../../../lib/addresses/address.ts";
 import type { BlockOwner, Datastore } from "../../../lib/datastore/datastore.ts";
 import type { Block, IPPool } from "../../../lib/datastore/resources.ts";

@@ -2,7 +2,7 @@
 import { blocksParts } from "../../../agent/addresses/blocks-parts.ts";
 import type { CachedKubernetes } from "../../../agent/addresses/cached-kubernetes.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
-import type { Node } from "../../../main-plugin/node.ts";
+import type { Host } from "../../../main-plugin/host.ts";
 import { shared } from "../../support/fixtures.ts";
 import { ApiServerNode, NAMESPACE } from "../../support/kubernetes/api-server-node.ts";
 import { startCluster, type TestCluster } from "../../support/kubernetes/test-cluster.ts";
@@ -19,12 +19,12 @@ const cluster = shared(startCluster);
 class Resident implements AsyncDisposable {
   readonly world: ApiServerNode;
   readonly calls: OneProcess;
-  readonly node: Node;
+  readonly host: Host;
 
-  private constructor(world: ApiServerNode, calls: OneProcess, node: Node) {
+  private constructor(world: ApiServerNode, calls: OneProcess, host: Host) {
     this.world = world;
     this.calls = calls;
-    this.node = node;
+    this.host = host;
   }
 
   static async create(pods: number, ipam: Readonly<Record<string, string>> = {}, pool: { blockSize?: number } = {}): Promise<Resident> {
@@ -50,11 +50,11 @@ class Resident implements AsyncDisposable {
       (index) => `K8S_POD_NAME=${podName(index)};K8S_POD_NAMESPACE=${NAMESPACE}`,
     );
     const kubeconfig = await cluster.kubeconfigFor("agent");
-    const node = calls.node(blocksParts({ kubeconfig, log: { error: () => {} } }));
-    const datastore = await node.datastore();
+    const host = calls.host(blocksParts({ kubeconfig, log: { error: () => {} } }));
+    const datastore = await host.datastore();
     if (!isCached(datastore)) throw new Error("the datastore has no copies");
     await datastore.untilSynced(AbortSignal.timeout(60_000));
-    return new Resident(world, calls, node);
+    return new Resident(world, calls, host);
   }
 
   /** What is asked meanwhile, watches left out: "create ipamhandles". */
@@ -72,21 +72,21 @@ class Resident implements AsyncDisposable {
   }
 
   add(index: number): Promise<readonly string[]> {
-    return this.calls.add(index, this.node);
+    return this.calls.add(index, this.host);
   }
 
   del(index: number): Promise<void> {
-    return this.calls.del(index, this.node);
+    return this.calls.del(index, this.host);
   }
 
   /** Those that the node has, with a confirmed affinity. */
   async blocks(): Promise<readonly string[]> {
-    const affinities = await (await this.node.datastore()).affinities.listAll();
+    const affinities = await (await this.host.datastore()).affinities.listAll();
     return affinities.filter(({ value }) => value.state === "confirmed").map(({ value }) => value.cidr);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.node[Symbol.asyncDispose]();
+    await this.host[Symbol.asyncDispose]();
     this.calls[Symbol.dispose]();
     await this.world[Symbol.asyncDispose]();
   }
@@ -187,18 +187,18 @@ describe("A resident process whose copies are in sync", () => {
 
   it("A-I08: shares its block with another process that does not wait for it", async () => {
     await using resident = await Resident.create(BURST);
-    const { calls, node } = resident;
-    const foreign = calls.node();
+    const { calls, host } = resident;
+    const foreign = calls.host();
     await resident.add(0);
     const own = indexes(BURST).filter((index) => index > 0 && index % 4 !== 0);
     const others = indexes(BURST).filter((index) => index > 0 && index % 4 === 0);
 
-    const results = await Promise.all([...own.map((index) => calls.add(index, node)), ...others.map((index) => calls.add(index, foreign))]);
+    const results = await Promise.all([...own.map((index) => calls.add(index, host)), ...others.map((index) => calls.add(index, foreign))]);
 
     expect(new Set(results.flat()).size).toBe(BURST - 1);
     expect(Object.keys(await resident.world.held())).toHaveLength(BURST);
     // Each deletes what the other has added.
-    await Promise.all([...own.map((index) => calls.del(index, foreign)), ...[0, ...others].map((index) => calls.del(index, node))]);
+    await Promise.all([...own.map((index) => calls.del(index, foreign)), ...[0, ...others].map((index) => calls.del(index, host))]);
     expect(await resident.world.held()).toEqual({});
     expect(hostEnds()).toEqual([]);
     await foreign[Symbol.asyncDispose]();

@@ -1,7 +1,7 @@
 /** An address that was released beside a running pod, in the blocks of a real API server. */
 
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
-import { Nodes } from "../../../main-plugin/nodes.ts";
+import { Hosts } from "../../../main-plugin/hosts.ts";
 import { Agent } from "../../support/agent.ts";
 import { shared } from "../../support/fixtures.ts";
 import { ApiServerNode } from "../../support/kubernetes/api-server-node.ts";
@@ -30,9 +30,9 @@ describe("An agent whose addresses are in blocks of an API server", () => {
       return found.filter((finding) => finding.startsWith("address-"));
     };
 
-    await using nodes = new Nodes({ log: { error: () => undefined } });
+    await using hosts = new Hosts({ log: { error: () => undefined } });
     const config = decodeNetworkConfig({ name: "net1", datastore_type: "kubernetes", kubernetes: { kubeconfig } });
-    const { allocator, datastore } = await nodes.of(config, {}).ipam();
+    const { allocator, datastore } = await hosts.of(config, {}).ipam();
     const handle = (await datastore.handles.list()).find(({ value: { id } }) => id.endsWith(".c-lost"))?.value.id ?? "";
     expect((await allocator.releaseByHandle(handle)).released).toHaveLength(1);
     await agent.until("the finding", async () => (await findings()).length > 0);

@@ -3,7 +3,7 @@
 import { AddressSweep, sweptBlocks } from "../../../agent/sweep/addresses.ts";
 import type { HostLink } from "../../../dataplane/linux/host-facts.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
-import { Nodes } from "../../../main-plugin/nodes.ts";
+import { Hosts } from "../../../main-plugin/hosts.ts";
 import { startEtcd } from "../../support/etcd/etcd.ts";
 import { EtcdNode } from "../../support/etcd/etcd-node.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
@@ -41,8 +41,8 @@ describe("the sweep of a node whose addresses are in etcd", () => {
     for (const pod of [gone, elsewhere, remote]) await world.node.removePod(pod);
 
     const config = decodeNetworkConfig({ ...world.conf(), etcd_endpoints: etcd.endpoints });
-    await using nodes = new Nodes({ log: SILENT });
-    const { ipam } = nodes.of(config, {});
+    await using hosts = new Hosts({ log: SILENT });
+    const { ipam } = hosts.of(config, {});
     const clock = new FakeClock();
     let links: readonly HostLink[] = [];
     const sweep = new AddressSweep({

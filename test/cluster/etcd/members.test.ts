@@ -3,7 +3,7 @@ import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
-import { systemClock } from "../../../ipam-plugin/node.ts";
+import { systemClock } from "../../../ipam-plugin/host.ts";
 import { formatPrefix } from "../../../lib/addresses/address.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import { memberMemory } from "../../../lib/datastore/etcd/members.ts";

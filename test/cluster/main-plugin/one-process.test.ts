@@ -36,19 +36,19 @@ describe(`${2 * CALLS} ADDs and DELs at once in one process`, () => {
       (index) => `K8S_POD_NAME=${podName(index)};K8S_POD_NAMESPACE=${NAMESPACE}`,
     );
     {
-      await using warm = calls.node();
+      await using warm = calls.host();
       await calls.add(0, warm);
       await calls.del(0, warm);
     }
     const before = await descriptors();
     {
-      await using node = calls.node();
-      const first = await Promise.all(firstHalf.map((index) => calls.add(index, node)));
+      await using host = calls.host();
+      const first = await Promise.all(firstHalf.map((index) => calls.add(index, host)));
 
       // The first half goes while the second half comes.
       const [second] = await Promise.all([
-        Promise.all(secondHalf.map((index) => calls.add(index, node))),
-        Promise.all(firstHalf.map((index) => calls.del(index, node))),
+        Promise.all(secondHalf.map((index) => calls.add(index, host))),
+        Promise.all(firstHalf.map((index) => calls.del(index, host))),
       ]);
       expect(new Set(first.flat()).size).toBe(CALLS);
       expect(new Set(second.flat()).size).toBe(CALLS);
@@ -57,7 +57,7 @@ describe(`${2 * CALLS} ADDs and DELs at once in one process`, () => {
         expect((await world.annotations(podName(CALLS + index))).podIPs).toBe(addresses.join(","));
       }
 
-      await Promise.all(secondHalf.map((index) => calls.del(index, node)));
+      await Promise.all(secondHalf.map((index) => calls.del(index, host)));
     }
     expect(hostEnds()).toEqual([]);
     expect(await world.held()).toEqual({});

@@ -1,6 +1,6 @@
 /** Stores with the addresses of many containers, filled through the allocator as ADDs fill them, and read back as plain values. */
 import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
-import { systemClock } from "../../../ipam-plugin/node.ts";
+import { systemClock } from "../../../ipam-plugin/host.ts";
 import { formatPrefix, hostPrefix } from "../../../lib/addresses/address.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import type { WorkloadEndpoint } from "../../../lib/workload/endpoint.ts";

@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseAddress } from "../../../lib/addresses/address.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
-import { Nodes } from "../../../main-plugin/nodes.ts";
+import { Hosts } from "../../../main-plugin/hosts.ts";
 import { Agent } from "../../support/agent.ts";
 import { localConf } from "../../support/conf.ts";
 import { fresh } from "../../support/fixtures.ts";
@@ -30,15 +30,15 @@ const storeOf = (node: Node) => decodeNetworkConfig({ name: "net1", datastore_ty
 
 /** As `tortiectl ipam release` does: by the store alone. */
 async function release(node: Node, containerId: string): Promise<void> {
-  await using nodes = new Nodes({ log: { error: () => undefined } });
-  const { allocator } = await nodes.of(storeOf(node), {}).ipam();
+  await using hosts = new Hosts({ log: { error: () => undefined } });
+  const { allocator } = await hosts.of(storeOf(node), {}).ipam();
   expect((await allocator.releaseByHandle(`net1.${containerId}`)).released).toHaveLength(1);
 }
 
 /** To a container of another node. */
 async function grant(node: Node, text: string, containerId: string): Promise<void> {
-  await using nodes = new Nodes({ log: { error: () => undefined } });
-  const { allocator } = await nodes.of(storeOf(node), {}).ipam();
+  await using hosts = new Hosts({ log: { error: () => undefined } });
+  const { allocator } = await hosts.of(storeOf(node), {}).ipam();
   const address = parseAddress(text) ?? { family: 4, value: 0n };
   const attributes = { node: "node2", namespace: "shop", pod: "db" };
   await allocator.assignIp({ address, handle: `net1.${containerId}`, attributes, owner: { type: "host", name: "node2" } });

@@ -12,7 +12,7 @@ import { openHostScope } from "../../../ipam-plugin/host-scope/open.ts";
 import { fileKey } from "../../../lib/cni/attachment-id.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { nodeName } from "../../../lib/config/node-name.ts";
-import { Nodes } from "../../../main-plugin/nodes.ts";
+import { Hosts } from "../../../main-plugin/hosts.ts";
 import { Agent } from "../../support/agent.ts";
 import { localConf } from "../../support/conf.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
@@ -145,8 +145,8 @@ describe("the sweep of a node on which plugins also work without the agent", () 
     await removePods(node, others, "gone-elsewhere");
     await removePods(node, late, "gone-late");
     const config = decodeNetworkConfig(conf);
-    await using nodes = new Nodes({ log: { error: () => undefined } });
-    const { ipam, datastore } = nodes.of(config, {});
+    await using hosts = new Hosts({ log: { error: () => undefined } });
+    const { ipam, datastore } = hosts.of(config, {});
     const held = async () => (await (await datastore()).handles.list()).map(({ value: { id } }) => id.slice(id.indexOf(".") + 1)).sort();
     const kept = ["gone", "gone-elsewhere", "gone-recorded", "late", "linked", "recorded"];
     expect(await held()).toEqual([...kept, "gone-late"].sort());
@@ -194,8 +194,8 @@ describe("the sweep of a node on which plugins also work without the agent", () 
     const pods = await addAll(node, conf, ["living", "killed"]);
     loseRecords(agent, conf, "living", "killed");
     await removePods(node, pods, "killed");
-    await using nodes = new Nodes({ log: { error: () => undefined } });
-    const store = await nodes.of(decodeNetworkConfig(conf), {}).datastore();
+    await using hosts = new Hosts({ log: { error: () => undefined } });
+    const store = await hosts.of(decodeNetworkConfig(conf), {}).datastore();
     // Both were given long ago, by the word of their block.
     for (const { value, revision } of await store.blocks.list()) {
       const timestamp = "2020-01-01 00:00:00 +0000 UTC";

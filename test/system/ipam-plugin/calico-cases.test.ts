@@ -1,6 +1,6 @@
 /** The cases of Calico's suite for its IPAM executable (I§8.1) on the local store, which is looked at through the datastore port. */
 import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
-import { systemClock } from "../../../ipam-plugin/node.ts";
+import { systemClock } from "../../../ipam-plugin/host.ts";
 import { addressAt, formatAddress, parseAddress, parsePrefix } from "../../../lib/addresses/address.ts";
 import { openLocalDatastore } from "../../../lib/datastore/local/local-datastore.ts";
 import { type CalicoSuite, callIpam, type IpamCall, NODE, POOL4, POOL6, testCalicoCases, timeless } from "../../support/calico-cases.ts";

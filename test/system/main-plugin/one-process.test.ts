@@ -18,28 +18,28 @@ describe(`${CALLS} calls at once in one process`, () => {
     }));
     // What is opened once and stays: the thread pool, the loaded driver.
     {
-      await using warm = calls.node();
+      await using warm = calls.host();
       await calls.add(0, warm);
       await calls.del(0, warm);
     }
     const before = await descriptors();
     {
-      await using node = calls.node();
-      const first = await Promise.all(firstHalf.map((index) => calls.add(index, node)));
+      await using host = calls.host();
+      const first = await Promise.all(firstHalf.map((index) => calls.add(index, host)));
       expect(new Set(first.flat()).size).toBe(2 * CALLS);
       expect(hostEnds()).toHaveLength(CALLS);
 
       // The first half goes while the second half comes.
       const [second] = await Promise.all([
-        Promise.all(secondHalf.map((index) => calls.add(index, node))),
-        Promise.all(firstHalf.map((index) => calls.del(index, node))),
+        Promise.all(secondHalf.map((index) => calls.add(index, host))),
+        Promise.all(firstHalf.map((index) => calls.del(index, host))),
       ]);
       expect(new Set(second.flat()).size).toBe(2 * CALLS);
       expect(hostEnds()).toHaveLength(CALLS);
 
-      await Promise.all(secondHalf.map((index) => calls.del(index, node)));
+      await Promise.all(secondHalf.map((index) => calls.del(index, host)));
 
-      const store = await node.datastore();
+      const store = await host.datastore();
       expect(hostEnds()).toEqual([]);
       expect(await store.endpoints.list()).toEqual([]);
       expect(await store.handles.list()).toEqual([]);

@@ -2,7 +2,7 @@ import { existsSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
 import { upgradeLabelsOnce } from "../../../ipam-plugin/assign.ts";
-import type { IpamNode as IpamPart } from "../../../ipam-plugin/node.ts";
+import type { IpamHost as IpamPart } from "../../../ipam-plugin/host.ts";
 import { DatastoreError } from "../../../lib/datastore/errors.ts";
 import { IpamNode } from "../../support/ipam-node.ts";
 

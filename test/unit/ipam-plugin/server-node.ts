@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type AddOptions, type IpamAddition, ipamAdd } from "../../../ipam-plugin/add.ts";
 import { type IpamCall, resolveIpamCall } from "../../../ipam-plugin/call.ts";
+import { createIpamHost, type IpamHost } from "../../../ipam-plugin/host.ts";
 import { ipamRun } from "../../../ipam-plugin/ipam-plugin.ts";
-import { createIpamNode, type IpamNode } from "../../../ipam-plugin/node.ts";
 import { formatPrefix } from "../../../lib/addresses/address.ts";
 import type { CniRequest } from "../../../lib/cni/protocol.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
@@ -33,15 +33,15 @@ export interface ServerCall {
 
 export class ServerNode implements Disposable {
   readonly cluster: Cluster;
-  readonly ipam: IpamNode;
-  lock: IpamNode["lock"] = freeLock;
+  readonly ipam: IpamHost;
+  lock: IpamHost["lock"] = freeLock;
   readonly #directory = mkdtempSync(join(tmpdir(), "tortie-requests-"));
 
   private constructor(cluster: Cluster) {
     this.cluster = cluster;
     const upgradeMarker = join(this.#directory, "ipam_upgraded");
     writeFileSync(upgradeMarker, "");
-    this.ipam = createIpamNode({
+    this.ipam = createIpamHost({
       datastore: asOnServer(cluster.observed),
       log: SILENT,
       lock: (path, options) => this.lock(path, options),

@@ -119,7 +119,7 @@ describe("ADD of a pod", () => {
 
   it("says that there is no way to its cluster", async () => {
     await using node = await PodNode.create();
-    const { call, node: own } = node.parts();
+    const { call, host: own } = node.parts();
     const datastore = () => Promise.reject(new TortieError("kubeconfig-missing", "arranged"));
     await expect(add(resolveAddCall(call), { ...own, datastore })).rejects.toMatchObject({
       message: "error creating calico client: arranged",

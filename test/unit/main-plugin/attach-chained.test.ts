@@ -8,7 +8,7 @@ const PREVIOUS = { cniVersion: "1.0.0", interfaces: [], ips: [{ address: "10.9.0
 describe("A chained call", () => {
   it("prints the result of the plugin before, members that are not known included", async () => {
     await using node = await PodNode.create();
-    const { call, node: parts } = node.parts({ conf: { chain: "attach", prevResult: PREVIOUS } });
+    const { call, host: parts } = node.parts({ conf: { chain: "attach", prevResult: PREVIOUS } });
     expect([isChained(call), isChained(node.parts().call)]).toEqual([true, false]);
     expect(parseJson((await serve(call, parts)) ?? "")).toEqual(PREVIOUS);
     expect(await serve({ ...call, request: { ...call.request, command: "DEL" } }, parts)).toBeUndefined();
@@ -20,7 +20,7 @@ describe("A chained call", () => {
     [{ chain: "attach" }, "needs the prevResult"],
   ])("is refused with %j", async (conf, message) => {
     await using node = await PodNode.create();
-    const { call, node: parts } = node.parts({ conf });
+    const { call, host: parts } = node.parts({ conf });
     await expect(serve(call, parts)).rejects.toThrow(message);
   });
 });

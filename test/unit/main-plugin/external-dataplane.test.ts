@@ -1,7 +1,7 @@
 /** What another program that makes the links is told of an attachment. */
 import { add } from "../../../main-plugin/add.ts";
 import { resolveAddCall } from "../../../main-plugin/call.ts";
-import { nodeFor } from "../../../main-plugin/serve.ts";
+import { hostFor } from "../../../main-plugin/serve.ts";
 import { PodNode } from "../../support/pod-node.ts";
 
 const conf = { dataplane_options: { type: "grpc", socket: "unix:///run/dataplane.sock" } };
@@ -26,7 +26,7 @@ describe("A dataplane that is another program", () => {
 
   it("is told of a plain container without a question about a pod", async () => {
     await using node = PodNode.forContainers();
-    const { call, node: own } = node.parts({ conf });
+    const { call, host: own } = node.parts({ conf });
     await add(resolveAddCall(call), { ...own, core: () => Promise.reject(new Error("no question about pods")) });
     expect(node.external?.workload).toMatchObject({ orchestrator: "cni", labels: {}, annotations: {}, ports: [] });
   });
@@ -35,9 +35,9 @@ describe("A dataplane that is another program", () => {
     await using node = await PodNode.create();
     await node.add();
     expect(node.external).toBeUndefined();
-    const { call, node: own } = node.parts();
-    expect((await nodeFor(call, own)).dataplane).toBe(own.dataplane);
+    const { call, host: own } = node.parts();
+    expect((await hostFor(call, own)).dataplane).toBe(own.dataplane);
     const named = node.parts({ conf });
-    expect((await nodeFor(named.call, named.node)).dataplane).not.toBe(named.node.dataplane);
+    expect((await hostFor(named.call, named.host)).dataplane).not.toBe(named.host.dataplane);
   });
 });

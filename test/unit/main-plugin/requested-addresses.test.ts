@@ -27,7 +27,7 @@ function claim(node: PodNode, containerID: string): void {
 /** Gives the address to somebody, behind the back of the verbs. */
 async function give(node: PodNode, handle: string, attributes: Readonly<Record<string, string>>): Promise<void> {
   const { Allocator } = await import("../../../ipam-plugin/allocator/allocator.ts");
-  const { systemClock } = await import("../../../ipam-plugin/node.ts");
+  const { systemClock } = await import("../../../ipam-plugin/host.ts");
   const address = parseAddress("10.60.0.9");
   if (address === undefined) throw new Error("that is an address");
   const allocator = new Allocator({ datastore: node.datastore, clock: systemClock });
@@ -90,7 +90,7 @@ describe("An ADD for an address that the record has", () => {
       effect: "remove host end",
       work: async () => {
         const { Allocator } = await import("../../../ipam-plugin/allocator/allocator.ts");
-        const { systemClock } = await import("../../../ipam-plugin/node.ts");
+        const { systemClock } = await import("../../../ipam-plugin/host.ts");
         await new Allocator({ datastore: node.datastore, clock: systemClock }).releaseByHandle("net1.old");
         await give(node, "net1.other", { namespace: "shop", pod: "db" });
       },

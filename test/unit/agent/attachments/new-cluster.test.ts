@@ -22,7 +22,7 @@ function world(limitMs = LIMIT_MS) {
   const health = new Health(() => "ready", clock);
   const cluster = new NewCluster({ limitMs, clock, health });
   const lines: string[] = [];
-  const node = { datastore: async () => datastore };
+  const host = { datastore: async () => datastore };
   return {
     calls,
     clock,
@@ -37,7 +37,7 @@ function world(limitMs = LIMIT_MS) {
       const ending = new AbortController();
       const call = { config: decodeNetworkConfig({ name: "net1", ipam }), traits };
       let isOver = false;
-      void cluster.untilMade({ call, node, log: { info: (line) => lines.push(line) } }, ending.signal).then(() => {
+      void cluster.untilMade({ call, host, log: { info: (line) => lines.push(line) } }, ending.signal).then(() => {
         isOver = true;
       });
       return { isOver: () => isOver, abort: () => ending.abort() };

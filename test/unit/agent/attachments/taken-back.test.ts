@@ -39,7 +39,7 @@ class OneRecord implements AttachmentRecords {
 }
 
 function servedBy(node: PodNode, signal: AbortSignal): ServedCall {
-  const { call, node: parts } = node.parts({ signal });
+  const { call, host: parts } = node.parts({ signal });
   const { containerId, interfaceName: ifname, netns, network, stdin } = call.request;
   const given = decodeCall({ protocol: 1, containerId, ifname, netns: { path: netns }, stdin: new TextDecoder().decode(stdin) }, "ADD");
   return {
@@ -48,7 +48,7 @@ function servedBy(node: PodNode, signal: AbortSignal): ServedCall {
     configDigest: "",
     attachment: { network, containerId, ifname },
     call,
-    node: parts,
+    host: parts,
     log: call.log,
     secrets: new Secrets(),
     warnings: () => 0,

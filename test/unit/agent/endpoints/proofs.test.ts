@@ -7,9 +7,9 @@ import { StoreWitness } from "../../../../agent/attachments/grant-witness.ts";
 import { GrantedAddresses, lostAddresses } from "../../../../agent/endpoints/mend-link.ts";
 import { isSandboxGone, isUnproven, openRecorded, sandboxOfRecord } from "../../../../agent/endpoints/sandbox.ts";
 import type { RecordedAddress } from "../../../../handover/record.ts";
-import { createIpamNode, type IpamNode } from "../../../../ipam-plugin/node.ts";
+import { createIpamHost, type IpamHost } from "../../../../ipam-plugin/host.ts";
 import { TortieError } from "../../../../lib/errors/errors.ts";
-import { Nodes } from "../../../../main-plugin/nodes.ts";
+import { Hosts } from "../../../../main-plugin/hosts.ts";
 import { Cluster } from "../../../support/cluster.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
 
@@ -80,10 +80,10 @@ describe("The addresses of a record", () => {
   it("of a block are the handle's that holds them now; who cannot be asked has not denied it", async () => {
     const cluster = await Cluster.create();
     await cluster.assignIp("node-a", "net1.c1", "10.0.0.1");
-    const ipam = createIpamNode({ datastore: cluster.observed, log: { error() {} } });
-    const parts = { nodes: new Nodes({ log: { error() {} } }), files: () => ({ read: async () => undefined }) };
+    const ipam = createIpamHost({ datastore: cluster.observed, log: { error() {} } });
+    const parts = { hosts: new Hosts({ log: { error() {} } }), files: () => ({ read: async () => undefined }) };
     class Witness extends StoreWitness {
-      override ipamOf(): Promise<IpamNode> {
+      override ipamOf(): Promise<IpamHost> {
         return Promise.resolve(ipam);
       }
     }

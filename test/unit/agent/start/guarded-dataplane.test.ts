@@ -17,7 +17,7 @@ async function guarded(
   await node.add();
   const desired = node.applied;
   if (desired === undefined) throw new Error("there is one");
-  const { call, node: parts } = node.parts();
+  const { call, host: parts } = node.parts();
   const inner = parts.dataplane;
   const made: PromiseWithResolvers<void>[] = [];
   const effects: string[] = [];

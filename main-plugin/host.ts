@@ -1,5 +1,5 @@
 /**
- * Gives a call what this node can do for it: its datastore, its kernel, its IPAM. An executable builds one and throws it away with its
+ * Gives a call what this host can do for it: its datastore, its kernel, its IPAM. An executable builds one and throws it away with its
  * process; a process that serves many calls keeps it. Nothing in here belongs to one call.
  */
 
@@ -7,9 +7,9 @@ import { resolve } from "node:path";
 import type { Dataplane, NodeState } from "../dataplane/dataplane.ts";
 import { LinuxDataplane } from "../dataplane/linux/linux-dataplane.ts";
 import { HostSockets } from "../dataplane/netlink/host-sockets.ts";
+import { createIpamHost, type IpamHost } from "../ipam-plugin/host.ts";
 import { hostScopeFiles } from "../ipam-plugin/host-scope/files.ts";
 import type { HostScope } from "../ipam-plugin/host-scope/host-scope.ts";
-import { createIpamNode, type IpamNode } from "../ipam-plugin/node.ts";
 import { type Address, formatPrefix, type Prefix, parsePrefix } from "../lib/addresses/address.ts";
 import type { Environment } from "../lib/cni/protocol.ts";
 import { chooseDatastore } from "../lib/config/datastore-choice.ts";
@@ -23,14 +23,14 @@ import { directoryOf, isThere } from "../lib/system/files.ts";
 import { guardedPrefixes } from "../lib/workload/names.ts";
 import type { NetworkCall } from "./call.ts";
 
-export interface Node extends AsyncDisposable {
+export interface Host extends AsyncDisposable {
   readonly dataplane: Dataplane;
   /** Opens the datastore of the configuration at first use. */
   datastore(): Promise<Datastore>;
   /** Reads pods, namespaces and nodes over the datastore's connection; `undefined` where that does not lead to a Kubernetes API server. */
   core(): Promise<KubernetesCore | undefined>;
-  /** Makes the part of the node that the IPAM plugin needs when it is served in this process. */
-  ipam(): Promise<IpamNode>;
+  /** Makes the part of the host that the IPAM plugin needs when it is served in this process. */
+  ipam(): Promise<IpamHost>;
   /** Opens the node's own ranges, for `ipam.type` tortie-host-scope; the agent that finds out about them need not be there. */
   hostScope(): Promise<HostScope>;
   /** Lists router addresses of this node, the gateways of links of form `endpoint` (A§3.5). @throws TortieError `node-cidr-missing` */
@@ -40,11 +40,11 @@ export interface Node extends AsyncDisposable {
 }
 
 /** What a process that lives on puts in the place of the parts of its own making. */
-export interface NodeParts {
+export interface HostParts {
   readonly dataplane?: Dataplane;
   /** @param onDamaged is called with each object that a list leaves out because it cannot be read */
   readonly openDatastore?: typeof openDatastore;
-  readonly createIpamNode?: typeof createIpamNode;
+  readonly createIpamHost?: typeof createIpamHost;
   readonly hostScope?: () => HostScope;
   /** Path of the node's record. */
   readonly nodeRecord?: () => string;
@@ -56,9 +56,9 @@ export interface NodeParts {
 const RUN_DIRECTORY = "/run/tortie";
 
 /** @param log gets a line for each object that a list leaves out because it cannot be read */
-export function createNode(config: NetworkConfig, env: Environment, log: Pick<Logger, "error">, parts: NodeParts = {}): Node {
+export function createHost(config: NetworkConfig, env: Environment, log: Pick<Logger, "error">, parts: HostParts = {}): Host {
   const open = parts.openDatastore ?? openDatastore;
-  const makeIpamNode = parts.createIpamNode ?? createIpamNode;
+  const makeIpamHost = parts.createIpamHost ?? createIpamHost;
   let opened: Promise<Datastore> | undefined;
   const datastore = (): Promise<Datastore> => {
     opened ??= open(config, env, ({ message }) => log.error(`stored object: ${message}`)).catch((error: unknown) => {
@@ -70,7 +70,7 @@ export function createNode(config: NetworkConfig, env: Environment, log: Pick<Lo
   };
   const socket = config.agent.socket ?? env.TORTIE_SOCK;
   // Opens nothing before the kernel is asked.
-  const host = new HostSockets();
+  const sockets = new HostSockets();
   const files = hostScopeFiles(socket === undefined || socket === "" ? RUN_DIRECTORY : directoryOf(socket));
   const hostScope = async (): Promise<HostScope> => {
     if (parts.hostScope !== undefined) return parts.hostScope();
@@ -79,10 +79,10 @@ export function createNode(config: NetworkConfig, env: Environment, log: Pick<Lo
     return openHostScope(files);
   };
   return {
-    dataplane: parts.dataplane ?? new LinuxDataplane(host),
+    dataplane: parts.dataplane ?? new LinuxDataplane(sockets),
     datastore,
     core: async () => (await datastore()).core,
-    ipam: async () => makeIpamNode({ datastore: await datastore(), log }),
+    ipam: async () => makeIpamHost({ datastore: await datastore(), log }),
     hostScope,
     async routers() {
       const { routersOf } = await import("../ipam-plugin/host-scope/node-record.ts");
@@ -97,7 +97,7 @@ export function createNode(config: NetworkConfig, env: Environment, log: Pick<Lo
       ]);
     },
     async [Symbol.asyncDispose]() {
-      using _ = host;
+      using _ = sockets;
       await (await opened)?.[Symbol.asyncDispose]();
     },
   };

@@ -1,4 +1,4 @@
-/** Defines what a node can do for the IPAM plugin, apart from any call: an executable builds one, a process of many calls keeps it. */
+/** Defines what this host can do for the IPAM plugin, apart from any call: an executable builds one, a process of many calls keeps it. */
 import type { Datastore } from "../lib/datastore/datastore.ts";
 import type { NamespacedName } from "../lib/kubernetes/objects.ts";
 import type { Logger } from "../lib/log/logger.ts";
@@ -7,7 +7,7 @@ import { podEndpointKey } from "../lib/workload/endpoint.ts";
 import { Allocator, type Clock } from "./allocator/allocator.ts";
 import { takeNodeLock } from "./node-lock.ts";
 
-export interface IpamNode {
+export interface IpamHost {
   readonly datastore: Datastore;
   readonly allocator: Allocator;
   readonly clock: Clock;
@@ -32,13 +32,13 @@ export interface IpamNode {
 const UPGRADE_MARKER = "/var/run/calico/cni/ipam_upgraded";
 
 /** Has what must be given; the rest has the system's own. */
-export interface IpamNodeInput extends Partial<IpamNode> {
+export interface IpamHostInput extends Partial<IpamHost> {
   readonly datastore: Datastore;
   /** Told of problems that no call failed over. */
   readonly log: Pick<Logger, "error">;
 }
 
-export function createIpamNode({ log, ...input }: IpamNodeInput): IpamNode {
+export function createIpamHost({ log, ...input }: IpamHostInput): IpamHost {
   const clock = input.clock ?? systemClock;
   return {
     clock,

@@ -2,7 +2,7 @@
 
 import { formatPrefix } from "../../../lib/addresses/address.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
-import { createNode } from "../../../main-plugin/node.ts";
+import { createHost } from "../../../main-plugin/host.ts";
 import { prefix } from "../../support/desired-state.ts";
 import { MemoryStore } from "../../support/memory-datastore.ts";
 import { samplePool } from "../../support/samples.ts";
@@ -15,9 +15,9 @@ describe("The state of a node", () => {
     await datastore.pools.create("nat", samplePool("nat", "10.60.0.0/26", { natOutgoing: true }));
     await datastore.pools.create("plain", samplePool("plain", "10.61.0.0/26", { natOutgoing: false }));
     const own = prefix("10.62.0.0/24");
-    await using node = createNode(CONFIG, {}, { error: () => {} }, { openDatastore: async () => datastore, knownRanges: () => [own] });
+    await using host = createHost(CONFIG, {}, { error: () => {} }, { openDatastore: async () => datastore, knownRanges: () => [own] });
 
-    const { forwardedFamilies, masquerading } = await node.state({ env: {} }, [prefix("10.60.0.1/32")]);
+    const { forwardedFamilies, masquerading } = await host.state({ env: {} }, [prefix("10.60.0.1/32")]);
 
     expect(forwardedFamilies).toEqual([4]);
     expect(masquerading?.outgoing.map(formatPrefix)).toEqual(["10.60.0.0/26", "10.62.0.0/24"]);
@@ -27,8 +27,8 @@ describe("The state of a node", () => {
   it("cannot be told with a pool that is no CIDR", async () => {
     const datastore = new MemoryStore().connect();
     await datastore.pools.create("broken", samplePool("broken", "nonsense"));
-    await using node = createNode(CONFIG, {}, { error: () => {} }, { openDatastore: async () => datastore, knownRanges: () => [] });
-    await expect(node.state({ env: {} }, [])).rejects.toMatchObject({ word: "nat-failed" });
+    await using host = createHost(CONFIG, {}, { error: () => {} }, { openDatastore: async () => datastore, knownRanges: () => [] });
+    await expect(host.state({ env: {} }, [])).rejects.toMatchObject({ word: "nat-failed" });
   });
 
   it("tries to open its store again after a failure, and opens it once", async () => {
@@ -39,9 +39,9 @@ describe("The state of a node", () => {
       if (tries === 1) throw new Error("not mounted yet");
       return datastore;
     };
-    await using node = createNode(CONFIG, {}, { error: () => {} }, { openDatastore });
-    await expect(node.datastore()).rejects.toThrow("not mounted yet");
-    expect(await node.datastore()).toBe(await node.datastore());
+    await using host = createHost(CONFIG, {}, { error: () => {} }, { openDatastore });
+    await expect(host.datastore()).rejects.toThrow("not mounted yet");
+    expect(await host.datastore()).toBe(await host.datastore());
     expect(tries).toBe(2);
   });
 });

@@ -1,5 +1,5 @@
 /**
- * Keeps one long-lived `Node` for each datastore that configurations name (A§11.1): lists of one node may name several. Nothing of it
+ * Keeps one long-lived `Host` for each datastore that configurations name (A§11.1): lists of one node may name several. Nothing of it
  * belongs to a call; what decides which datastore is opened, and how, is the key.
  */
 
@@ -9,12 +9,12 @@ import { chooseDatastore } from "../lib/config/datastore-choice.ts";
 import type { NetworkConfig } from "../lib/config/decode.ts";
 import type { Logger } from "../lib/log/logger.ts";
 import { statusOf } from "../lib/system/files.ts";
-import { createNode, type Node, type NodeParts } from "./node.ts";
+import { createHost, type Host, type HostParts } from "./host.ts";
 
-export interface NodesOptions {
+export interface HostsOptions {
   readonly log: Pick<Logger, "error">;
   /** What the process puts in the place of the parts of an executable; made once for each datastore. */
-  readonly parts?: (config: NetworkConfig, env: Environment) => NodeParts;
+  readonly parts?: (config: NetworkConfig, env: Environment) => HostParts;
 }
 
 /** What a call came with. */
@@ -23,57 +23,57 @@ interface Served {
   readonly env: Environment;
 }
 
-/** A node, and the file that it was opened from as it was then. */
-interface KeptNode {
-  readonly node: Node;
+/** A host, and the file that it was opened from as it was then. */
+interface KeptHost {
+  readonly host: Host;
   /** By name, the networks that it has served, each as it was configured last. */
   readonly networks: Map<string, Served>;
   source: string | undefined;
 }
 
-/** Calls of a node that was replaced have ended after this. */
-const OLD_NODE_STAYS_MS = 180_000;
+/** Calls of a host that was replaced have ended after this. */
+const OLD_HOST_STAYS_MS = 180_000;
 
-export class Nodes implements AsyncDisposable {
-  readonly #options: NodesOptions;
-  readonly #nodes = new Map<string, KeptNode>();
+export class Hosts implements AsyncDisposable {
+  readonly #options: HostsOptions;
+  readonly #hosts = new Map<string, KeptHost>();
 
-  constructor(options: NodesOptions) {
+  constructor(options: HostsOptions) {
     this.#options = options;
   }
 
-  /** Returns the node for calls with this configuration and this environment of their caller. Opens nothing yet. */
-  of(config: NetworkConfig, env: Environment): Node {
+  /** Returns the host for calls with this configuration and this environment of their caller. Opens nothing yet. */
+  of(config: NetworkConfig, env: Environment): Host {
     const key = keyOf(config, env);
     const source = sourceOf(config, env);
-    const known = this.#nodes.get(key);
+    const known = this.#hosts.get(key);
     if (known !== undefined && (known.source === undefined || known.source === source)) {
       known.source = source;
       known.networks.set(config.name, { config, env });
-      return known.node;
+      return known.host;
     }
-    if (known !== undefined) closeLater(known.node);
+    if (known !== undefined) closeLater(known.host);
     const { log, parts } = this.#options;
-    const node = createNode(config, env, log, parts?.(config, env));
-    this.#nodes.set(key, { node, source, networks: new Map([[config.name, { config, env }]]) });
-    return node;
+    const host = createHost(config, env, log, parts?.(config, env));
+    this.#hosts.set(key, { host, source, networks: new Map([[config.name, { config, env }]]) });
+    return host;
   }
 
-  /** Lists the networks that calls have named since this process began, and the node of each. */
-  served(): readonly (Served & { readonly node: Node })[] {
-    return [...this.#nodes.values()].flatMap(({ node, networks }) => [...networks.values()].map((served) => ({ ...served, node })));
+  /** Lists the networks that calls have named since this process began, and the host of each. */
+  served(): readonly (Served & { readonly host: Host })[] {
+    return [...this.#hosts.values()].flatMap(({ host, networks }) => [...networks.values()].map((served) => ({ ...served, host })));
   }
 
   /** Closes what was opened. */
   async [Symbol.asyncDispose](): Promise<void> {
-    const nodes = [...this.#nodes.values()];
-    this.#nodes.clear();
-    await Promise.allSettled(nodes.map(({ node }) => node[Symbol.asyncDispose]()));
+    const hosts = [...this.#hosts.values()];
+    this.#hosts.clear();
+    await Promise.allSettled(hosts.map(({ host }) => host[Symbol.asyncDispose]()));
   }
 }
 
-function closeLater(node: Node): void {
-  setTimeout(() => void Promise.allSettled([node[Symbol.asyncDispose]()]), OLD_NODE_STAYS_MS).unref();
+function closeLater(host: Host): void {
+  setTimeout(() => void Promise.allSettled([host[Symbol.asyncDispose]()]), OLD_HOST_STAYS_MS).unref();
 }
 
 /**
