@@ -2,7 +2,7 @@
  * Shows the cluster's identities and namespaces as the watches have them. They are apart from the lists of ClusterView: a cluster without
  * the right to one of them, or without the kind, goes on releasing addresses.
  */
-import { IDENTITIES, IdentityIndex, type StoredIdentity } from "../../lib/identity/identity-object.ts";
+import { IDENTITIES, type StoredIdentity } from "../../lib/identity/identity-object.ts";
 import { type LabelledPod, type LabelSet, labelSetOf, labelsOfPod } from "../../lib/identity/labels.ts";
 import { decodeNamespace, type Namespace } from "../../lib/kubernetes/objects.ts";
 import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
@@ -50,10 +50,6 @@ export class IdentityView {
 
   get identities(): readonly StoredIdentity[] {
     return this.#identities.list();
-  }
-
-  index(): IdentityIndex {
-    return new IdentityIndex(this.identities);
   }
 
   /** @returns `undefined` for a pod that has no endpoint, and for one whose namespace is not known */

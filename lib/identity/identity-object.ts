@@ -13,7 +13,8 @@ export const IDENTITY_PATH = `/apis/${API_VERSION}/${IDENTITY_PLURAL}`;
 /** `retired`: nobody uses it, and it goes when that lasts a day. */
 export type IdentityState = "active" | "retired";
 
-export interface StoredIdentity extends LabelSet {
+/** An identity as it is written, wherever that is. */
+export interface IdentityRecord extends LabelSet {
   readonly number: number;
   readonly state: IdentityState;
   /** RFC 3339; empty while it is active. */
@@ -21,8 +22,25 @@ export interface StoredIdentity extends LabelSet {
   readonly createdBy: string;
   /** RFC 3339. */
   readonly createdAt: string;
+  /** The node that collects it, where nodes do: the one that created it, or revived it last. Empty where a cluster's controller does. */
+  readonly keeper: string;
+}
+
+export interface StoredIdentity extends IdentityRecord {
+  /** Of its object; empty where it is none. */
   readonly uid: string;
   readonly resourceVersion: string;
+}
+
+/** The port to where identities are. A writer that is beaten is told so, and looks again when the watch shows what is there. */
+export interface IdentityStore {
+  /** Creates it as active. @returns whether the number was free */
+  create(number: number, set: LabelSet): Promise<boolean>;
+  get(number: number): Promise<StoredIdentity | undefined>;
+  /** Retires it as of that time, or revives it. @returns false when it has changed since it was read, or is gone */
+  setState(identity: StoredIdentity, retiredAt: string | undefined): Promise<boolean>;
+  /** @returns false when it has changed since it was read, or is gone */
+  delete(identity: StoredIdentity): Promise<boolean>;
 }
 
 export const IDENTITIES: Selection<StoredIdentity> = { name: IDENTITY_PLURAL, path: IDENTITY_PATH, decode: decodeIdentity };
@@ -40,6 +58,7 @@ export function decodeIdentity(object: Fields): StoredIdentity {
     retiredAt: text(spec, "retiredAt"),
     createdBy: text(spec, "createdBy"),
     createdAt: text(spec, "createdAt"),
+    keeper: "",
     uid,
     resourceVersion,
   };

@@ -1,7 +1,9 @@
 /** Identities on a real API server with the controller's own role: who gets a number, who loses it, and what the definition refuses. */
-import { IdentityWriter } from "../../../controller/duties/identity-writer.ts";
+import { objectsOf } from "../../../controller/duties/identities.ts";
+import type { ClusterView } from "../../../controller/view/cluster-view.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { IDENTITY_PATH, IDENTITY_PLURAL, IdentityIndex, newIdentity } from "../../../lib/identity/identity-object.ts";
+import { IdentityWriter } from "../../../lib/identity/identity-writer.ts";
 import { type LabelSet, labelSetOf, labelsOfPod } from "../../../lib/identity/labels.ts";
 import { candidatesOf } from "../../../lib/identity/numbers.ts";
 import { createApiClient } from "../../../lib/kubernetes/client/client.ts";
@@ -40,8 +42,10 @@ const stateOf = async (number: number) => memberAt((await stored()).get(number),
 async function writers(count: number): Promise<readonly IdentityWriter[]> {
   const kubernetes = { kubeconfig: await cluster.kubeconfigFor("controller") };
   const api = resolveApiConfig(decodeNetworkConfig({ datastore_type: "kubernetes", qps: 1000, burst: 1000, kubernetes }), {});
-  return Array.from({ length: count }, () => new IdentityWriter(createApiClient(api), SYSTEM_CLOCK));
+  return Array.from({ length: count }, () => new IdentityWriter(objectsOf({ client: createApiClient(api), clock: SYSTEM_CLOCK })));
 }
+
+const identityOf = ({ identities }: ClusterView, wanted: number) => identities?.identities.find(({ number }) => number === wanted);
 
 const NOTHING_KNOWN = new IdentityIndex([]);
 
@@ -139,9 +143,9 @@ describe("The controller", () => {
     await controller.minutes(1);
     const number = numberOf(setOf("web"));
     const before = await cluster.get(API_VERSION, IDENTITY_PLURAL, String(number));
-    await controller.sees("the identity", (view) => view.identities?.index().get(number) !== undefined);
+    await controller.sees("the identity", (view) => identityOf(view, number) !== undefined);
     await cluster.remove(API_VERSION, IDENTITY_PLURAL, String(number));
-    await controller.sees("its end", (view) => view.identities?.index().get(number) === undefined);
+    await controller.sees("its end", (view) => identityOf(view, number) === undefined);
     await controller.minutes(1);
     const after = await cluster.get(API_VERSION, IDENTITY_PLURAL, String(number));
     expect(memberAt(after?.spec, "key")).toBe(setOf("web").key);
@@ -154,11 +158,11 @@ describe("The controller", () => {
     await addPod("a");
     await using controller = await ControllerTerm.begin(cluster);
     await controller.minutes(1);
-    await controller.sees("the identity", (view) => view.identities?.index().get(first) !== undefined);
+    await controller.sees("the identity", (view) => identityOf(view, first) !== undefined);
     await controller.minutes(1);
     await cluster.remove(API_VERSION, IDENTITY_PLURAL, String(first));
     await cluster.api("POST", IDENTITY_PATH, newIdentity(first, setOf("other"), "test", new Date().toISOString()));
-    await controller.sees("the other one", (view) => view.identities?.index().get(first)?.key === setOf("other").key);
+    await controller.sees("the other one", (view) => identityOf(view, first)?.key === setOf("other").key);
     await controller.minutes(1);
     expect(await keys()).toEqual(
       [

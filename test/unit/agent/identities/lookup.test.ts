@@ -15,7 +15,7 @@ const POD: LabelledPod = { namespace: "shop", labels: { app: "web" }, serviceAcc
 const setOf = (pod: Partial<LabelledPod> = {}) => labelSetOf(labelsOfPod({ ...POD, ...pod }, { team: "blue" }));
 
 function stored(number: number, pod: Partial<LabelledPod> = {}, more: Partial<StoredIdentity> = {}): StoredIdentity {
-  const made = { createdBy: "test", createdAt: "2030-01-01T00:00:00Z", uid: "u", resourceVersion: "1" };
+  const made = { createdBy: "test", createdAt: "2030-01-01T00:00:00Z", keeper: "", uid: "u", resourceVersion: "1" };
   return { ...setOf(pod), number, state: "active", retiredAt: "", ...made, ...more };
 }
 
