@@ -13,7 +13,7 @@ import { holdAttachment } from "./attachments/agent-away.ts";
 import { openNetworks, startAttachments } from "./attachments/start.ts";
 import type { EndpointManager } from "./endpoints/manager.ts";
 import { type RestoredEndpoints, startEndpoints } from "./endpoints/start.ts";
-import { AgentIdentities } from "./identities/start.ts";
+import { type AgentIdentities, startIdentities } from "./identities/start.ts";
 import { warnOfPolicies } from "./observe/health.ts";
 import type { AgentPolicy } from "./policy/start.ts";
 import { startRanges } from "./ranges/start.ts";
@@ -43,7 +43,7 @@ export async function runAgent(input: AgentInput): Promise<number> {
   });
   const { manager, isRestored } = endpoints;
   await ranges.join(manager);
-  const identities = new AgentIdentities(context.cluster, options["endpoint-objects"]);
+  await using identities = startIdentities(context, manager);
   await using policy = await policyOf(context, manager, identities);
   const { service, away } = await startAttachments(context, networks, manager, ranges, policy);
   policy.restored();

@@ -1,6 +1,6 @@
 /** Serves identities: the numbers of sets of labels that this agent knows of (docs/reference/identities.md). */
 import { TortieError } from "../../lib/errors/errors.ts";
-import type { IdentityLookup, NumberedLabels, ShownIdentity } from "../identities/lookup.ts";
+import type { NumberedLabels, ShownIdentity, WatchedIdentities } from "../identities/lookup.ts";
 import { type HandlersOf, model, type Operations, ref, type Static, Type, words } from "./operation.ts";
 
 const IDENTITY_NUMBER = Type.Integer({ minimum: 0, maximum: 0xffff_ffff, description: "0: the labels have no number (yet)" });
@@ -14,7 +14,7 @@ export const EndpointIdentity = model("EndpointIdentity", "The number of an endp
 export const IdentityModel = model("Identity", "A number, and the labels that it stands for.", {
   id: IDENTITY_NUMBER,
   labels: IDENTITY_LABELS,
-  state: words("active", "retired", "reserved", "derived"),
+  state: words("active", "retired", "reserved"),
   "created-at": Type.Optional(Type.String({ description: "RFC 3339" })),
 });
 export type IdentityModel = Static<typeof IdentityModel>;
@@ -36,7 +36,7 @@ export const IDENTITY_OPERATIONS = {
 } as const satisfies Operations;
 
 /** @param ready `undefined` where the agent shows no identities */
-export function identityHandlers(ready: () => Promise<IdentityLookup | undefined>): HandlersOf<typeof IDENTITY_OPERATIONS> {
+export function identityHandlers(ready: () => Promise<WatchedIdentities | undefined>): HandlersOf<typeof IDENTITY_OPERATIONS> {
   const identities = async () => {
     const lookup = await ready();
     if (lookup !== undefined) return lookup;

@@ -4,7 +4,7 @@
  */
 import { IdentityIndex, type StoredIdentity } from "../../lib/identity/identity-object.ts";
 import { keyOf, type Label, type LabelledPod, type LabelSet, labelSetOf, labelsOfPod, withoutAccount } from "../../lib/identity/labels.ts";
-import { candidatesOf, RESERVED, reservedNumber } from "../../lib/identity/numbers.ts";
+import { RESERVED, reservedNumber } from "../../lib/identity/numbers.ts";
 import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
 
 /** A number with the labels that it stands for. */
@@ -15,32 +15,16 @@ export interface NumberedLabels {
 }
 
 export interface ShownIdentity extends NumberedLabels {
-  /** `derived`: computed on this node, since no controller gives numbers. */
-  readonly state: "active" | "retired" | "reserved" | "derived";
+  readonly state: "active" | "retired" | "reserved";
   /** RFC 3339; empty where it has no object. */
   readonly createdAt: string;
-}
-
-export interface IdentityLookup {
-  /** @returns the number of a set, reserved ones included; 0 while it has none */
-  identityOf(labels: readonly Label[]): number;
-  /** @returns `undefined` while the labels of the pod's namespace are not known */
-  ofPod(pod: LabelledPod): NumberedLabels | undefined;
-  /** Finds the number of a pod whose account is not known. @returns 0 where there is none, or where accounts make several of them */
-  ofPeer(pod: Omit<LabelledPod, "serviceAccountName">): number;
-  get(number: number): ShownIdentity | undefined;
-  /** Lists all but the reserved ones, by their numbers. */
-  list(): readonly ShownIdentity[];
 }
 
 /** The labels of a namespace; `undefined`: it is not known. */
 export type NamespaceLabels = (name: string) => Readonly<Record<string, string>> | undefined;
 
-/** Derived numbers that are remembered; then all are forgotten, and derived again when somebody asks. */
-const MOST_DERIVED = 10_000;
-
-/** Finds identities among the objects that the controller writes. */
-export class WatchedIdentities implements IdentityLookup {
+/** Finds identities among those that a watch shows. */
+export class WatchedIdentities {
   readonly #cache: Pick<ResourceCache<StoredIdentity>, "list">;
   readonly #namespaceLabels: NamespaceLabels;
   /** `undefined` since an object has changed. */
@@ -57,15 +41,18 @@ export class WatchedIdentities implements IdentityLookup {
     });
   }
 
+  /** @returns the number of a set, reserved ones included; 0 while it has none */
   identityOf(labels: readonly Label[]): number {
     return reservedNumber(labels) ?? this.#numberOf(labelSetOf(labels));
   }
 
+  /** @returns `undefined` while the labels of the pod's namespace are not known */
   ofPod(pod: LabelledPod): NumberedLabels | undefined {
     const set = setOf(pod, this.#namespaceLabels);
     return set && { number: this.#numberOf(set), labels: set.labels };
   }
 
+  /** Finds the number of a pod whose account is not known. @returns 0 where there is none, or where accounts make several of them */
   ofPeer(pod: Omit<LabelledPod, "serviceAccountName">): number {
     const set = setOf({ ...pod, serviceAccountName: "" }, this.#namespaceLabels);
     this.#byPeer ??= this.#peers();
@@ -78,6 +65,7 @@ export class WatchedIdentities implements IdentityLookup {
     return found === undefined ? reserved(number) : shown(found);
   }
 
+  /** Lists all but the reserved ones, by their numbers. */
   list(): readonly ShownIdentity[] {
     return this.#cache.list().map(shown).sort(byNumber);
   }
@@ -99,60 +87,6 @@ export class WatchedIdentities implements IdentityLookup {
       if (number !== undefined) peers.set(peer, (peers.get(peer) ?? new Set()).add(number));
     }
     return peers;
-  }
-}
-
-/**
- * Derives numbers where no controller gives any: each set that is asked for gets the first candidate that no other set of this node has.
- * Two sets of different nodes may so get one number, with a chance of one in 16 million for each pair.
- */
-export class DerivedIdentities implements IdentityLookup {
-  readonly #namespaceLabels: NamespaceLabels;
-  readonly #hasAccounts: boolean;
-  readonly #byKey = new Map<string, ShownIdentity>();
-  readonly #byNumber = new Map<number, ShownIdentity>();
-
-  /** @param hasAccounts pods have accounts: of a pod that is asked for without one another number would be derived */
-  constructor(namespaceLabels: NamespaceLabels, hasAccounts: boolean) {
-    this.#namespaceLabels = namespaceLabels;
-    this.#hasAccounts = hasAccounts;
-  }
-
-  identityOf(labels: readonly Label[]): number {
-    return reservedNumber(labels) ?? this.#numbered(labelSetOf(labels)).number;
-  }
-
-  ofPod(pod: LabelledPod): NumberedLabels | undefined {
-    const set = setOf(pod, this.#namespaceLabels);
-    return set && this.#numbered(set);
-  }
-
-  ofPeer(pod: Omit<LabelledPod, "serviceAccountName">): number {
-    if (this.#hasAccounts) return RESERVED.unknown;
-    return this.ofPod({ ...pod, serviceAccountName: "" })?.number ?? RESERVED.unknown;
-  }
-
-  get(number: number): ShownIdentity | undefined {
-    return this.#byNumber.get(number) ?? reserved(number);
-  }
-
-  list(): readonly ShownIdentity[] {
-    return [...this.#byNumber.values()].sort(byNumber);
-  }
-
-  #numbered({ key, labels }: LabelSet): NumberedLabels {
-    const known = this.#byKey.get(key);
-    if (known !== undefined) return known;
-    const number = candidatesOf(key).find((candidate) => !this.#byNumber.has(candidate));
-    if (number === undefined) return { number: RESERVED.unknown, labels };
-    if (this.#byKey.size >= MOST_DERIVED) {
-      this.#byKey.clear();
-      this.#byNumber.clear();
-    }
-    const identity: ShownIdentity = { number, labels, state: "derived", createdAt: "" };
-    this.#byKey.set(key, identity);
-    this.#byNumber.set(number, identity);
-    return identity;
   }
 }
 

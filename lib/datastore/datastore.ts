@@ -4,6 +4,7 @@
  */
 
 import type { DatastoreType } from "../config/decode.ts";
+import type { IdentityRecord } from "../identity/identity-object.ts";
 import type { ClusterNode, Namespace, NamespacedName, Pod } from "../kubernetes/objects.ts";
 import type { EndpointKey, WorkloadEndpoint } from "../workload/endpoint.ts";
 import type { NameRules } from "../workload/identity.ts";
@@ -125,6 +126,10 @@ export interface VirtualMachines {
   readonly machines: Reader<NamespacedName, OwnedObject>;
 }
 
+export interface Identities extends Collection<number, IdentityRecord> {
+  list(): Promise<readonly Versioned<IdentityRecord>[]>;
+}
+
 export interface Datastore extends AsyncDisposable {
   /** Words for messages: "local datastore /var/lib/tortie/tortie.db". */
   readonly description: string;
@@ -140,6 +145,8 @@ export interface Datastore extends AsyncDisposable {
   /** The endpoints' records, as the main plugin writes them. */
   readonly records: EndpointRecords;
   readonly profiles: Profiles;
+  /** Identities by their numbers, for agents to write; absent where the cluster's controller writes them. */
+  readonly identities?: Identities;
   /** Labels of nodes and namespaces. `undefined` from a store without such objects means: exists, no labels. */
   readonly nodes: Reader<string, LabelledObject>;
   readonly namespaces: Reader<string, LabelledObject>;

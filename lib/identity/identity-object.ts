@@ -49,12 +49,11 @@ export const IDENTITIES: Selection<StoredIdentity> = { name: IDENTITY_PLURAL, pa
 export function decodeIdentity(object: Fields): StoredIdentity {
   const { name, uid, resourceVersion } = metadataOf(object);
   const spec = section(object, "spec");
-  if (!/^[1-9][0-9]{0,9}$/.test(name)) throw new Error(`the name ${JSON.stringify(name)} is no number`);
   return {
-    number: Number(name),
+    number: numberOf(name),
     key: text(spec, "key"),
     labels: textList(spec, "labels"),
-    state: text(spec, "state") === "retired" ? "retired" : "active",
+    state: stateOf(spec),
     retiredAt: text(spec, "retiredAt"),
     createdBy: text(spec, "createdBy"),
     createdAt: text(spec, "createdAt"),
@@ -62,6 +61,17 @@ export function decodeIdentity(object: Fields): StoredIdentity {
     uid,
     resourceVersion,
   };
+}
+
+/** Reads the name of an identity. @throws Error where it is no number */
+export function numberOf(name: string): number {
+  if (!/^[1-9][0-9]{0,9}$/.test(name)) throw new Error(`the name ${JSON.stringify(name)} is no number`);
+  return Number(name);
+}
+
+/** Reads `state`, which a later version may give other values. */
+export function stateOf(stored: Fields): IdentityState {
+  return text(stored, "state") === "retired" ? "retired" : "active";
 }
 
 /** Makes the object to be created. */

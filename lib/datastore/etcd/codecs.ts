@@ -1,4 +1,5 @@
 /** Describes each kind of object in etcd: where its keys lie, and its JSON to a value of the model and back (I§2.9, C§7.4). */
+import { type IdentityRecord, numberOf, stateOf } from "../../identity/identity-object.ts";
 import {
   type Fields,
   flag,
@@ -142,6 +143,27 @@ export const configurationCodec: EtcdCodec<"default", IpamConfiguration> = flatC
     kubeVirtVMAddressPersistence: configuration.kubeVirtVMAddressPersistence,
     ipCooldownSeconds: configuration.ipCooldownSeconds || undefined,
   }),
+});
+
+/** Beside Calico's own keys, so that the rights of Calico's users reach it; no client of Calico's reads there. */
+const IDENTITIES = "/calico/tortie/identities/";
+
+export const identityCodec: EtcdCodec<number, IdentityRecord> = flatCodec({
+  title: "Identity",
+  members: new Set(["key", "labels", "state", "retiredAt", "createdBy", "createdAt", "keeper"]),
+  prefix: IDENTITIES,
+  keyOf: (number) => IDENTITIES + number,
+  decode: (stored, key) => ({
+    number: numberOf(key.slice(IDENTITIES.length)),
+    key: text(stored, "key"),
+    labels: textList(stored, "labels"),
+    state: stateOf(stored),
+    retiredAt: text(stored, "retiredAt"),
+    createdBy: text(stored, "createdBy"),
+    createdAt: text(stored, "createdAt"),
+    keeper: text(stored, "keeper"),
+  }),
+  encode: ({ number: _, ...identity }) => identity,
 });
 
 // Calico's v3 resources: the whole object is the value, without a resourceVersion, which is etcd's revision.

@@ -2,6 +2,7 @@
  * Describes each kind of object in the local store: its key, and its text to a value of the model and back. But for blocks it is one JSON
  * text with the model's own names, checked field by field when it is read.
  */
+import type { IdentityRecord } from "../../identity/identity-object.ts";
 import {
   isBoolean,
   isNumber,
@@ -121,6 +122,17 @@ export function labelledCodec(kind: "node" | "namespace"): LocalCodec<string, La
 }
 
 export const OWNED_KINDS = ["pod", "virtual-machine-instance", "virtual-machine"] as const;
+
+export const identityCodec = plain<number, IdentityRecord>("identity", String, {
+  number,
+  key: text,
+  labels: texts,
+  state: must(oneOf("active", "retired")),
+  retiredAt: text,
+  createdBy: text,
+  createdAt: text,
+  keeper: text,
+});
 
 const REFERENCE: Readers<OwnerReference> = { apiVersion: text, kind: text, name: text, uid: text, isController: flag };
 

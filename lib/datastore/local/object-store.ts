@@ -13,6 +13,7 @@ export type Kind =
   | "cluster-information"
   | "endpoint"
   | "handle"
+  | "identity"
   | "ipam-configuration"
   | "namespace"
   | "node"

@@ -1,4 +1,5 @@
 /** The agent's own process with etcd as its datastore, asked by the plugin on a pretend machine. */
+import { join } from "node:path";
 import { Agent } from "../../support/agent.ts";
 import { recordsOf } from "../../support/agent-calls.ts";
 import { startEtcd } from "../../support/etcd/etcd.ts";
@@ -8,7 +9,7 @@ import { shared } from "../../support/fixtures.ts";
 import { connectNode } from "../../support/kubernetes/connect-node.ts";
 import { startCluster, type TestCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
-import type { CniRun, Pod } from "../../support/node.ts";
+import { BIN_DIR, type CniRun, type Pod } from "../../support/node.ts";
 import { OTLP_ENDPOINT, OtlpReceiver } from "../../support/otlp-receiver.ts";
 
 const BURST = 40;
@@ -224,6 +225,32 @@ describe("an agent on etcd", () => {
     );
     await Promise.all(indexes(BURST).map((index) => world.succeeds("DEL", index)));
     await world.expectNothingLeft();
+  });
+
+  it("keeps the identities of its pods in etcd, and shows them", async () => {
+    await cluster.reset();
+    await cluster.createNamespace("test", {}, { team: "blue" });
+    await cluster.createPod("web", { namespace: "test", node: "node1", labels: { app: "shop" } });
+    const args = ["--kubeconfig", await cluster.kubeconfigFor("agent"), "--endpoint-objects"];
+    await using world = await World.create({ args, reaches: cluster });
+    await world.sandboxes(1);
+    const keys = { policy: { type: "k8s" }, kubernetes: { kubeconfig: await cluster.kubeconfigFor("cni") } };
+    const options = { keys, args: "K8S_POD_NAME=web;K8S_POD_NAMESPACE=test;K8S_POD_INFRA_CONTAINER_ID=c0" };
+    await world.add(0, options);
+    const tortiectl = (...argv: string[]) => world.machine.node.run([join(BIN_DIR, "tortiectl"), ...argv, "--socket", world.agent.socket]);
+    await until("the identity", async () => (await tortiectl("identity", "list")).stdout.includes("k8s:app=shop"));
+    const [[key = "", text = ""] = []] = await etcd.contents("/calico/tortie/identities/");
+    const number = key.slice(key.lastIndexOf("/") + 1);
+    expect(JSON.parse(text)).toMatchObject({
+      labels: expect.arrayContaining(["k8s:app=shop", "k8s:namespace=test", "k8s-namespace:namespace/team=blue"]),
+      state: "active",
+      createdBy: "tortie-node",
+      keeper: "node1",
+    });
+    expect((await tortiectl("identity", "show", number)).stdout).toMatch(/^pods here +test\/web$/m);
+    const endpoints = JSON.parse((await tortiectl("node", "endpoints", "--json")).stdout);
+    expect(endpoints[0].status.identity.id).toBe(Number(number));
+    await world.succeeds("DEL", 0, options);
   });
 
   it("serves pods of a Kubernetes API server, whose endpoints are in etcd", async () => {

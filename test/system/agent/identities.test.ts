@@ -1,5 +1,6 @@
-/** Identities on a node without an API server: derived from the labels that the runtime gives, while policy is on. */
+/** Identities on a node without an API server: kept in its local store, from the labels that the runtime gives, while policy is on. */
 import { join } from "node:path";
+import { openLocalDatastore } from "../../../lib/datastore/local/local-datastore.ts";
 import { labelSetOf, labelsOfPod } from "../../../lib/identity/labels.ts";
 import { candidatesOf } from "../../../lib/identity/numbers.ts";
 import { shared } from "../../support/fixtures.ts";
@@ -18,7 +19,7 @@ const setOf = (app: string) => labelSetOf(labelsOfPod({ namespace: "shop", label
 const numberOf = (app: string) => candidatesOf(setOf(app).key)[0] ?? 0;
 
 describe("An agent without an API server", () => {
-  it("derives one number for equal labels, and shows it in endpoints, explanations and drops", async () => {
+  it("gives one number to equal labels, keeps it in its store, and shows it in endpoints, explanations and drops", async () => {
     const [web, second, client] = [
       await world.attach("web", { labels: { app: "web" } }),
       await world.attach("second", { labels: { app: "web" } }),
@@ -26,12 +27,22 @@ describe("An agent without an API server", () => {
     ];
     await web.prober.ask("serve", { protocol: "tcp", port: 80 });
 
-    const endpoints: { status: { identity?: { id: number } } }[] = JSON.parse(await tortiectl("node", "endpoints", "--json"));
-    expect(endpoints.map(({ status }) => status.identity?.id).sort()).toEqual(
-      [numberOf("client"), numberOf("web"), numberOf("web")].sort(),
+    const numbers = async () => {
+      const endpoints: { status: { identity?: { id: number } } }[] = JSON.parse(await tortiectl("node", "endpoints", "--json"));
+      return endpoints
+        .map(({ status }) => status.identity?.id ?? -1)
+        .sort()
+        .join();
+    };
+    const expected = [numberOf("client"), numberOf("web"), numberOf("web")].sort().join();
+    expect(await eventually(expected, numbers)).toBe(expected);
+    await using store = openLocalDatastore(world.node.datastorePath);
+    const rows = (await store.identities?.list()) ?? [];
+    expect(rows.map(({ value }) => [value.number, value.key, value.state, value.createdBy]).sort()).toEqual(
+      ["client", "web"].map((app) => [numberOf(app), setOf(app).key, "active", "tortie-node"]).sort(),
     );
     const list = await tortiectl("identity", "list");
-    expect(list).toMatch(new RegExp(`^${numberOf("web")} +derived +${setOf("web").labels.join(" ")}$`, "m"));
+    expect(list).toMatch(new RegExp(`^${numberOf("web")} +active +${setOf("web").labels.join(" ")}$`, "m"));
     expect(await tortiectl("identity", "show", String(numberOf("web")))).toMatch(
       /^pods here +shop\/(web, shop\/second|second, shop\/web)$/m,
     );

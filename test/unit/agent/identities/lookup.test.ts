@@ -1,11 +1,11 @@
 /** Which numbers an agent shows, from the objects that it watches and without any. */
-import { DerivedIdentities, WatchedIdentities } from "../../../../agent/identities/lookup.ts";
+import { WatchedIdentities } from "../../../../agent/identities/lookup.ts";
 import { AgentIdentities, type PolicyLabels } from "../../../../agent/identities/start.ts";
-import type { StoredIdentity } from "../../../../lib/identity/identity-object.ts";
+import { IDENTITIES, IDENTITY_PATH, type StoredIdentity } from "../../../../lib/identity/identity-object.ts";
 import { type LabelledPod, labelSetOf, labelsOfPod } from "../../../../lib/identity/labels.ts";
-import { candidatesOf } from "../../../../lib/identity/numbers.ts";
 import { decodePod } from "../../../../lib/kubernetes/objects.ts";
 import type { Selection } from "../../../../lib/kubernetes/watch/kubernetes-feed.ts";
+import type { ResourceCache } from "../../../../lib/kubernetes/watch/resource-cache.ts";
 import { ApiInMemory } from "../../../support/api-in-memory.ts";
 
 const NAMESPACES: Readonly<Record<string, Readonly<Record<string, string>>>> = { shop: { team: "blue" } };
@@ -72,48 +72,21 @@ describe("The identities that the controller has written", () => {
   });
 });
 
-describe.each([
-  ["written", new WatchedIdentities({ list: () => [stored(70_000)], onChange: () => () => undefined }, namespaceLabels), 70_000],
-  ["derived", new DerivedIdentities(namespaceLabels, true), candidatesOf(setOf().key)[0]],
-])("Identities that are %s", (_how, lookup, number) => {
+describe("Identities", () => {
   it("I1: answer for any set of labels, for a reserved one without an object", () => {
+    const { lookup } = watched(stored(70_000));
     const host = { source: "reserved", key: "host", value: "" };
     const labels = labelsOfPod(POD, { team: "blue" });
-    expect([[host], labels, [...labels, host]].map((set) => lookup.identityOf(set))).toEqual([1, number, 1]);
+    expect([[host], labels, [...labels, host]].map((set) => lookup.identityOf(set))).toEqual([1, 70_000, 1]);
   });
 });
 
-describe("Identities that a node derives by itself", () => {
-  it("are the controller's numbers, as long as no other set of the node has them", () => {
-    const lookup = new DerivedIdentities(namespaceLabels, true);
-    const [first] = candidatesOf(setOf().key);
-    expect(lookup.list()).toEqual([]);
-    expect(lookup.ofPod(POD)).toMatchObject({ number: first, labels: setOf().labels });
-    expect(lookup.ofPod({ ...POD, labels: { app: "web", "pod-template-hash": "1" } })?.number).toBe(first);
-    expect(lookup.ofPod({ ...POD, labels: { app: "db" } })?.number).not.toBe(first);
-    expect(lookup.list().map(({ state }) => state)).toEqual(["derived", "derived"]);
-    expect(lookup.get(first ?? 0)).toMatchObject({ labels: setOf().labels });
-    expect([lookup.get(6)?.labels, lookup.ofPeer(POD), lookup.ofPod({ ...POD, namespace: "other" })]).toEqual([
-      ["reserved:remote-node"],
-      0,
-      undefined,
-    ]);
-  });
-
-  it("are known of peers where pods have no accounts", () => {
-    const lookup = new DerivedIdentities(namespaceLabels, false);
-    const { serviceAccountName: _, ...peer } = POD;
-    expect(lookup.ofPeer(peer)).toBe(lookup.ofPod({ ...peer, serviceAccountName: "" })?.number ?? -1);
-    expect(lookup.ofPeer({ ...peer, namespace: "other" })).toBe(0);
-  });
-
-  it("I4: pass by a number that another set of the node has", () => {
-    const lookup = new DerivedIdentities(namespaceLabels, true);
-    // Two sets whose rows begin at the same number; found by trying.
-    const [one, two] = ["a1865", "a6422"].map((app) => lookup.ofPod({ ...POD, labels: { app } })?.number ?? 0);
-    expect(two).toBe((one ?? 0) + 1);
-  });
-});
+/** A cache that has just these. */
+function cacheOf(...identities: StoredIdentity[]): ResourceCache<StoredIdentity> {
+  const api = new ApiInMemory();
+  for (const { number, key, labels } of identities) api.put(`${IDENTITY_PATH}/${number}`, { spec: { key, labels } });
+  return api.watch(IDENTITIES);
+}
 
 describe("The identity of an endpoint", () => {
   const api = new ApiInMemory();
@@ -171,13 +144,19 @@ describe("The identity of an endpoint", () => {
     expect(found.ofEndpoint(web)).toBeUndefined();
   });
 
-  it("is derived where etcd is the datastore, and without an API server from what the runtime said", () => {
-    expect(identities(false).ofEndpoint(web)?.number).toBe(candidatesOf(key)[0]);
-    const local = new AgentIdentities(undefined, true);
+  it("is the agents' own where etcd is the datastore, and without an API server from what the runtime said", () => {
+    const own = setOf({ labels: { app: "local" }, serviceAccountName: "" });
+    const cache = cacheOf(stored(70_001), stored(70_002, { labels: { app: "local" }, serviceAccountName: "" }));
+    const shared = new AgentIdentities({ informers, pods, isDatastore: false }, true, { cache });
+    expect(shared.ofEndpoint(web)?.number).toBe(70_001);
+    expect(shared.ownSets([web, { pod: "shop/db", podUID: "u1" }])).toEqual({ used: new Map([[key, { key, labels }]]), isWhole: true });
+    const local = new AgentIdentities(undefined, false, { cache });
     expect(local.ofEndpoint(web)).toBeUndefined();
     local.join(policy);
-    const own = setOf({ labels: { app: "local" }, serviceAccountName: "" });
-    expect(local.ofEndpoint(web)).toMatchObject({ number: candidatesOf(own.key)[0], labels: own.labels });
+    expect(local.ofEndpoint(web)).toEqual({ number: 70_002, labels: own.labels });
     expect(local.ofEndpoint({ pod: "shop/db", podUID: undefined })).toBeUndefined();
+    expect([...local.ownSets([web]).used.keys()]).toEqual([own.key]);
+    local.join({ ...policy, ofNamespace: () => undefined });
+    expect(local.ownSets([web])).toEqual({ used: new Map(), isWhole: false });
   });
 });
