@@ -27,7 +27,8 @@ const TOP = [
   ["lib"],
   ["dataplane", "ipam-plugin"],
   ["handover", "policy"],
-  ["main-plugin", "doctor", "installer"],
+  ["main-plugin", "installer"],
+  ["doctor"],
   ["agent", "controller", "migration"],
   ["cmd"],
 ];

@@ -1,10 +1,9 @@
 /** Puts the agent's health and figures together (A§8.2, A§8.3), with a warning of NetworkPolicy objects that have no effect. */
 
+import { countOf, NETWORK_POLICIES, type PolicyCount } from "../../doctor/policy-objects.ts";
 import type { AgentFile } from "../../handover/run-directory.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
-import { type Fields, isNumber, isText, parseObject, section } from "../../lib/json/decode.ts";
 import type { ApiConnection, OnAnswer } from "../../lib/kubernetes/client/connection.ts";
-import type { Exchanged } from "../../lib/kubernetes/client/transport.ts";
 import type { CacheState } from "../../lib/kubernetes/watch/resource-cache.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";
 import {
@@ -143,8 +142,6 @@ export function checkStatus(health: Pick<Health, "notReady">): void {
 }
 
 const NAME = "network-policy";
-/** One object, and how many others there are: an answer of a kilobyte, however many policies a cluster has. */
-const PATH = "/apis/networking.k8s.io/v1/networkpolicies?limit=1";
 const INTERVAL_MS = 600_000;
 /** Felix may start after the agent: a warning ends soon after it has. */
 const FELIX_INTERVAL_MS = 60_000;
@@ -156,9 +153,7 @@ export type PolicyFacts =
   | { readonly kind: "unknown" }
   /** @property by "Felix enforces" */
   | { readonly kind: "enforced"; readonly by: string }
-  | { readonly kind: "refused" }
-  /** @property atLeast how many NetworkPolicy objects there are, or more */
-  | { readonly kind: "counted"; readonly atLeast: number };
+  | PolicyCount;
 
 export interface NetworkPolicyOptions {
   readonly connection: Pick<ApiConnection, "exchange">;
@@ -190,7 +185,7 @@ export function warnOfPolicies({ connection, enforcer, controllers, health, log 
     return by === undefined ? undefined : { kind: "enforced", by };
   };
   controllers.update(NAME, {
-    run: async () => become(enforced() ?? factsOf(await connection.exchange({ method: "GET", path: PATH }))),
+    run: async () => become(enforced() ?? countOf(await connection.exchange({ method: "GET", path: NETWORK_POLICIES }))),
     intervalMs: INTERVAL_MS,
     isJittered: true,
     quiet: true,
@@ -231,23 +226,4 @@ export function judge(facts: PolicyFacts): CheckResult {
 
 function objects(atLeast: number): string {
   return atLeast === 1 ? "there is at least 1 NetworkPolicy object" : `there are at least ${atLeast} NetworkPolicy objects`;
-}
-
-/** Reads the answer to a list with `limit=1`. @throws Error for any other answer than a list or a refusal */
-export function factsOf({ status, body }: Pick<Exchanged, "status" | "body">): PolicyFacts {
-  if (status === 403) return { kind: "refused" };
-  if (status !== 200) throw new Error(`the API server answered ${status} when it was asked for network policies`);
-  const list = parseObject(body);
-  return { kind: "counted", atLeast: listed(list) + remaining(section(list, "metadata")) };
-}
-
-function listed({ items }: Fields): number {
-  return Array.isArray(items) ? items.length : 0;
-}
-
-/** Counts those that the list leaves out. The server may leave the number out, and says then only that there are more. */
-function remaining(metadata: Fields): number {
-  const { remainingItemCount: count, continue: next } = metadata;
-  if (isNumber(count)) return count;
-  return isText(next) && next !== "" ? 1 : 0;
 }

@@ -7,6 +7,7 @@ import { VERSION } from "../output.ts";
 import { cniCommand } from "./cni/command.ts";
 import { datastoreCommand, installCommand, natCommand, routesCommand, uninstallCommand, validateCommand } from "./commands.ts";
 import { ASKS, complete, completionCommand } from "./completion.ts";
+import { doctorCommand } from "./doctor/command.ts";
 import { identityCommand } from "./identity/command.ts";
 import { ipamCommand } from "./ipam/command.ts";
 import { nodeCommand } from "./node/command.ts";
@@ -96,6 +97,7 @@ function parserOf(line: readonly string[], context: CommandContext) {
     .scriptName("tortiectl")
     .locale("en")
     .usage("$0 <command>\n\nTries, inspects and maintains the tortie container network on this machine.")
+    .command(doctorCommand(context))
     .command(cniCommand(context))
     .command(ipamCommand(context))
     .command(datastoreCommand(context))

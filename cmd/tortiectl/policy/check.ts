@@ -1,9 +1,9 @@
 /** Runs `tortiectl policy check`: looks at this node's kernel, asks the agent if there is one, and prints what doctor/policy.ts finds. */
 import { AgentApiError, AgentClient } from "../../../agent/api/client.ts";
 import { HostSockets } from "../../../dataplane/netlink/host-sockets.ts";
+import { summaryOf } from "../../../doctor/host/policy.ts";
 import { type PolicyFacts, policyFindings } from "../../../doctor/policy.ts";
 import { readNodeFacts } from "../../../doctor/policy-facts.ts";
-import { count } from "../../../doctor/problem.ts";
 import { runDirectoryOf } from "../../../handover/run-directory.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import type { AgentOptions } from "../ask-agent.ts";
@@ -15,7 +15,7 @@ const UNENFORCED_CHECK = "network-policy";
 /** @returns exit status: 1 where something is wrong */
 export async function check({ socket, json }: AgentOptions, terminal: Terminal): Promise<number> {
   try {
-    const asked = await askAgent(new AgentClient(socket));
+    const asked = await askPolicy(new AgentClient(socket));
     using host = new HostSockets();
     const facts = { ...readNodeFacts(host, runDirectoryOf(socket).policyFile, process.env), ...asked };
     const findings = policyFindings(facts);
@@ -34,15 +34,10 @@ export async function check({ socket, json }: AgentOptions, terminal: Terminal):
   }
 }
 
-function summaryOf({ isOn, hostEnds, hasFelix }: PolicyFacts): string {
-  if (isOn) return `policy is enforced for ${count(hostEnds.length, "host end")}, and nothing weakens it that can be seen here`;
-  return hasFelix ? "Felix enforces policy on this node" : "policy is off on this node, and no object is known that asks for it";
-}
-
 type Asked = Pick<PolicyFacts, "isServed" | "differences" | "unread" | "unenforced">;
 
 /** Asks what only an agent knows. Without one the kernel alone is looked at. */
-async function askAgent(client: AgentClient): Promise<Asked> {
+export async function askPolicy(client: AgentClient): Promise<Asked> {
   const nothing = { differences: [], unread: [], unenforced: undefined };
   try {
     const [table, policy] = [await client.call("comparePolicyTable", {}), await client.call("getPolicy", {})];

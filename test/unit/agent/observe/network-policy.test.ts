@@ -1,7 +1,8 @@
 /** When the agent says that nobody enforces policies, and what it says (docs/explanation/limitations.md). */
 
 import { readFileSync } from "node:fs";
-import { factsOf, judge, type PolicyFacts, warnOfPolicies } from "../../../../agent/observe/health.ts";
+import { judge, type PolicyFacts, warnOfPolicies } from "../../../../agent/observe/health.ts";
+import { countOf } from "../../../../doctor/policy-objects.ts";
 import { Health } from "../../../../lib/resident/health.ts";
 import { Tasks } from "../../../../lib/resident/tasks.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
@@ -16,12 +17,12 @@ describe("An answer to the list of one network policy", () => {
     ["adds those that remain", list([{}], { continue: "x", remainingItemCount: 41 }), 42],
     ["knows of one more where the server does not count", list([{}], { continue: "x" }), 2],
   ])("%s", (_title, body, atLeast) => {
-    expect(factsOf({ status: 200, body })).toEqual({ kind: "counted", atLeast });
+    expect(countOf({ status: 200, body })).toEqual({ kind: "counted", atLeast });
   });
 
   it("is a missing right where it is refused, and a failure otherwise", () => {
-    expect(factsOf({ status: 403, body: "{}" })).toEqual({ kind: "refused" });
-    expect(() => factsOf({ status: 503, body: "" })).toThrow("the API server answered 503 when it was asked for network policies");
+    expect(countOf({ status: 403, body: "{}" })).toEqual({ kind: "refused" });
+    expect(() => countOf({ status: 503, body: "" })).toThrow("the API server answered 503 when it was asked for network policies");
   });
 });
 

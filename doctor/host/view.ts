@@ -1,0 +1,153 @@
+/** Keeps what the checks of a host look at, each read once and only when the first check asks for it. Changes nothing. */
+import { readdirSync } from "node:fs";
+import { basename, join } from "node:path";
+import { hasFelixChains } from "../../dataplane/linux/host-facts.ts";
+import { HostSockets } from "../../dataplane/netlink/host-sockets.ts";
+import { type FoundChain, listChains } from "../../dataplane/nftables/others.ts";
+import { type Link, listLinks } from "../../dataplane/rtnetlink/link.ts";
+import { type KernelRoute, listRoutes } from "../../dataplane/rtnetlink/route.ts";
+import { type FoundAgent, findAgent, type RunDirectory, runDirectoryOf } from "../../handover/run-directory.ts";
+import { bitsOf, type Family } from "../../lib/addresses/address.ts";
+import type { Environment } from "../../lib/cni/protocol.ts";
+import { type Conflist, readConflist } from "../../lib/cni/runtime/conflist.ts";
+import { configOfConflist } from "../../lib/config/conflist.ts";
+import { isKubernetesConfigured } from "../../lib/config/datastore-choice.ts";
+import type { NetworkConfig } from "../../lib/config/decode.ts";
+import { namingPrivilege, TortieError } from "../../lib/errors/errors.ts";
+import type { ApiConfig } from "../../lib/kubernetes/config/api-config.ts";
+import { resolveApiConfig } from "../../lib/kubernetes/config/resolve.ts";
+import { isThere } from "../../lib/system/files.ts";
+import { once } from "../../lib/system/waiting.ts";
+import { guardedPrefixes } from "../../lib/workload/names.ts";
+import type { AgentPort, AgentView } from "./agent.ts";
+
+export interface HostOptions {
+  /** Of this program. */
+  readonly version: string;
+  /** The host's name, for the report. */
+  readonly host: string;
+  readonly env: Environment;
+  /** Where the host's own files begin. */
+  readonly root: string;
+  /** Directory of network configurations. */
+  readonly netDir: string;
+  /** Folders of plugins, joined by ":". */
+  readonly binDir: string;
+  /** The agent's. */
+  readonly socket: string;
+  readonly agent: AgentPort;
+}
+
+/** Has what is known of one agent. */
+export interface SeenAgent {
+  /** `undefined`: no agent of this boot has ever been there. */
+  readonly file: FoundAgent | undefined;
+  /** Its answers, or why it did not answer. */
+  readonly view: AgentView | Error;
+}
+
+/** Ends like this: files that libcni reads as network configurations. */
+const CONFIGURATION = /\.(conf|conflist|json)$/;
+
+export class HostView implements Disposable {
+  readonly options: HostOptions;
+  readonly run: RunDirectory;
+  readonly #sockets = new HostSockets();
+
+  constructor(options: HostOptions) {
+    this.options = options;
+    this.run = runDirectoryOf(options.socket);
+  }
+
+  /** Serves nftables and rtnetlink of the namespace that this process is in. */
+  get sockets(): HostSockets {
+    return this.#sockets;
+  }
+
+  /** Lists the network configurations in the order in which runtimes take them: the first one counts. */
+  readonly lists = once((): readonly string[] => {
+    const { netDir } = this.options;
+    if (!isThere(netDir)) return [];
+    const names = readdirSync(netDir).filter((name) => CONFIGURATION.test(name));
+    return names.sort().map((name) => join(netDir, name));
+  });
+
+  /** Returns the first list that is ours; `undefined` without one. @throws TortieError `privilege-missing` */
+  readonly ownList = once((): OwnList | undefined => {
+    for (const file of this.lists()) {
+      const own = ownListIn(file);
+      if (own !== undefined) return own;
+    }
+    return undefined;
+  });
+
+  readonly agent = once(async (): Promise<SeenAgent> => {
+    const file = findAgent(this.run.agentFile);
+    const view = await this.options.agent.look().catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))));
+    return { file, view };
+  });
+
+  /** @throws NetlinkError */
+  readonly links = once((): readonly Link[] => listLinks(this.#sockets.route));
+
+  /** Lists the routes of the main table, of both families. @throws NetlinkError */
+  readonly routes = once((): readonly KernelRoute[] => [...listRoutes(this.#sockets.route, 4), ...listRoutes(this.#sockets.route, 6)]);
+
+  /** Lists the chains of the packet filter, whoever made them. @throws NetlinkError */
+  readonly chains = once((): readonly FoundChain[] => listChains(this.#sockets.netfilter));
+
+  /** @throws NetlinkError */
+  readonly hasFelix = once((): boolean => hasFelixChains(this.#sockets));
+
+  /** Lists the host ends of attachments, whoever made them. */
+  readonly hostEnds = once((): readonly Link[] => {
+    const prefixes = guardedPrefixes(this.options.env.FELIX_INTERFACEPREFIX);
+    return this.links().filter(({ name, kind }) => PAIRS.includes(kind) && prefixes.some((prefix) => name.startsWith(prefix)));
+  });
+
+  /** Says which families pods of this host have addresses of. */
+  readonly podFamilies = once((): ReadonlySet<Family> => {
+    const ends = new Set(this.hostEnds().map(({ index }) => index));
+    return familiesOf(this.routes().filter(({ index }) => ends.has(index)));
+  });
+
+  /** Says where our list's API server is; `undefined` where it needs none. @throws TortieError */
+  readonly server = once((): ApiConfig | undefined => {
+    const own = this.ownList();
+    if (own === undefined || !isKubernetesConfigured(own.config, this.options.env)) return undefined;
+    return resolveApiConfig(own.config, this.options.env);
+  });
+
+  [Symbol.dispose](): void {
+    this.#sockets[Symbol.dispose]();
+  }
+}
+
+const PAIRS: readonly string[] = ["veth", "netkit"];
+
+export interface OwnList {
+  readonly file: string;
+  readonly list: Conflist;
+  readonly config: NetworkConfig;
+}
+
+function ownListIn(file: string): OwnList | undefined {
+  try {
+    return { file, list: readConflist(file), config: configOfConflist(file) };
+  } catch (error) {
+    const named = namingPrivilege(error);
+    // Whose list it is cannot be said.
+    if (named instanceof TortieError && named.word === "privilege-missing") throw named;
+    return undefined;
+  }
+}
+
+/** Says of which families routes lead to single addresses: the kernel makes other routes of its own. */
+export function familiesOf(routes: readonly KernelRoute[]): ReadonlySet<Family> {
+  return new Set(routes.flatMap(({ destination: { address, length } }) => (length === bitsOf(address.family) ? [address.family] : [])));
+}
+
+/** Names a list in a message. */
+export function nameOf(file: string): string {
+  return basename(file);
+}
