@@ -27,6 +27,8 @@ export interface RunDirectory {
   readonly attachments: string;
   /** There as long as the agent enforces policy (policy-file.ts). */
   readonly policyFile: string;
+  /** What happened to attachments, also to those that are gone (history.ts). */
+  readonly history: string;
 }
 
 /** @param socket the agent's; the other files are beside it */
@@ -50,6 +52,7 @@ function at(path: string, socketName: string): RunDirectory {
     direct: `${path}/direct`,
     attachments: `${path}/attachments`,
     policyFile: `${path}/policy.json`,
+    history: `${path}/history`,
   };
 }
 

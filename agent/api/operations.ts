@@ -3,6 +3,7 @@
  * come from here.
  */
 import { ENDPOINT_OPERATIONS } from "./endpoint-schema.ts";
+import { HISTORY_OPERATIONS } from "./history.ts";
 import { IDENTITY_OPERATIONS } from "./identity.ts";
 import { IPAM_OPERATIONS } from "./ipam.ts";
 import { ErrorObject, NODE_OPERATIONS } from "./node.ts";
@@ -34,6 +35,7 @@ export const OPERATIONS = {
   ...NODE_OPERATIONS,
   ...CNI_OPERATIONS,
   ...ENDPOINT_OPERATIONS,
+  ...HISTORY_OPERATIONS,
   ...IDENTITY_OPERATIONS,
   ...IPAM_OPERATIONS,
   ...POLICY_OPERATIONS,

@@ -1,5 +1,6 @@
 /** Opens and closes the agent's two sockets: the API for operators, and the one for calls of plugins (A§2, A§11.3). */
 
+import type { HistoryWriter } from "../../handover/history.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { AttachmentService } from "../attachments/attachment-service.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
@@ -13,6 +14,7 @@ import type { NodeRanges } from "../ranges/start.ts";
 import type { AgentContext } from "../start/context.ts";
 import { serveCalls } from "./calls.ts";
 import { endpointHandlers } from "./endpoint.ts";
+import { historyHandlers } from "./history.ts";
 import { identityHandlers } from "./identity.ts";
 import { ipamHandlers } from "./ipam.ts";
 import { IpamService } from "./ipam-service.ts";
@@ -27,6 +29,7 @@ import { accessOf, groupNumber, type Listening, listen } from "./socket.ts";
 interface ServedParts {
   readonly manager: EndpointManager;
   readonly service: AttachmentService;
+  readonly history: HistoryWriter;
   readonly ranges: NodeRanges;
   readonly policy: Pick<AgentPolicy, "view" | "whyOff">;
   readonly identities: AgentIdentities;
@@ -72,8 +75,8 @@ export async function startApi(context: AgentContext, { service, ...parts }: Ser
 }
 
 function handlersOf(
-  { configuration, controllers, dataplane, health, log }: AgentContext,
-  { manager, service, ranges, policy, identities }: ServedParts,
+  { configuration, controllers, dataplane, health, log, run }: AgentContext,
+  { manager, service, history, ranges, policy, identities }: ServedParts,
   ending: AbortSignal,
 ): Handlers {
   const ipam = ranges.ipam && new IpamService(ranges.ipam);
@@ -86,6 +89,7 @@ function handlersOf(
       identityOf: async (record) => ((await identities.ready()) === undefined ? undefined : identities.ofEndpoint(record)),
       log,
     }),
+    ...historyHandlers(run.history, () => void history.flush()),
     ...identityHandlers(() => identities.ready()),
     ...ipamHandlers(ipam),
     ...policyHandlers({ view: () => viewOf(policy), ending }),

@@ -11,12 +11,14 @@ import { type AttachmentId, fileKey, lineKey } from "../../lib/cni/attachment-id
 import type { SandboxOptions } from "../../lib/system/sandbox.ts";
 import { NEVER, SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
 import { isChained, serve } from "../../main-plugin/serve.ts";
+import type { History } from "../endpoints/history.ts";
 import { openSandbox, openSandboxToRemove } from "../endpoints/sandbox.ts";
 import type { AgentAway } from "./agent-away.ts";
 import { type Answer, answerOf, assertDelegateIsHere, errorAnswer, resolveCall, type ServedCall, type Surroundings } from "./call.ts";
 import { type AttachmentRecords, addAttachment, type Outcome, removeAttachment } from "./flows.ts";
 import { Collections, collectAttachments } from "./gc.ts";
 import type { NewCluster } from "./new-cluster.ts";
+import { operationEntry } from "./operation-entry.ts";
 import { AttachmentTurns, type TurnKind } from "./turns.ts";
 
 /** Who calls. */
@@ -40,6 +42,8 @@ export interface AttachmentParts extends Surroundings {
   readonly forgetRegistered: (record: EndpointRecord) => Promise<void>;
   /** The agent's own judgement of its health, which STATUS gives too (A§8.3). @throws TortieError `status-unavailable` */
   readonly assertReady: () => void;
+  /** Where each operation is noted, for those who ask about it later. */
+  readonly history?: History;
 }
 
 export class AttachmentService {
@@ -92,19 +96,37 @@ export class AttachmentService {
     return this.#turns.isBusy(lineKey(attachment)) || this.#parts.records.find(attachment) !== undefined;
   }
 
-  async #logged({ given: { command }, log }: ServedCall, work: () => Promise<Outcome>): Promise<Outcome> {
+  async #logged(served: ServedCall, work: () => Promise<Outcome>): Promise<Outcome> {
+    const { given, log } = served;
+    const { command } = given;
+    const noteEnd = this.#noting(served);
     // Writes at once, so that the log also names an operation that is killed.
     log.writeNow("info", `${command} begins`);
     try {
       const outcome = await work();
       log.info(`${command} done`);
+      noteEnd(undefined);
       return outcome;
     } catch (error) {
       log.error(`${command} failed`, { error });
+      noteEnd(error);
       throw error;
     } finally {
       await log.flush();
     }
+  }
+
+  /** @returns what notes the end of the operation */
+  #noting(served: ServedCall): (error: unknown) => void {
+    const { records, history } = this.#parts;
+    if (history === undefined) return () => undefined;
+    const find = () => (served.attachment.containerId === "" ? undefined : records.find(served.attachment));
+    const [before, begunAt, begunMs] = [find(), SYSTEM_CLOCK.date(), performance.now()];
+    return (error) => {
+      const milliseconds = performance.now() - begunMs;
+      const entry = operationEntry({ served, before, after: find(), begunAt, milliseconds, error });
+      if (entry !== undefined) history.note(entry);
+    };
   }
 
   async #route(served: ServedCall, { peer, signal: caller }: CallContext): Promise<Outcome> {

@@ -5,6 +5,7 @@
 
 import type { CniCall } from "../../handover/call.ts";
 import { digestOf, requestOf, sha256 } from "../../handover/call-body.ts";
+import type { HistoryStep } from "../../handover/history.ts";
 import { type AttachmentId, attachmentOf } from "../../lib/cni/attachment-id.ts";
 import { renderError } from "../../lib/cni/error-output.ts";
 import type { CniRequest } from "../../lib/cni/protocol.ts";
@@ -37,6 +38,8 @@ export interface ServedCall {
   readonly trace?: CallTrace;
   /** How many warnings and errors the log has of this call. */
   readonly warnings: () => number;
+  /** What it has done until now, and how long each step took. */
+  readonly steps: () => readonly HistoryStep[];
 }
 
 export interface Surroundings {
@@ -63,7 +66,7 @@ export function resolveCall(given: CniCall, { hosts, ipamType, policy = NO_POLIC
   const attributes = { "cni.network": network, "container.id": containerId, "cni.ifname": ifname };
   const trace = tracing?.begin(`CNI ${request.command}`, attributes, parent);
   const traceId = trace?.traceId ?? parent?.traceId;
-  const { log, warnings } = watched(createLogger(config.log, { ...request, traceId }, { secrets }), trace);
+  const { log, warnings, steps } = watched(createLogger(config.log, { ...request, traceId }, { secrets }), trace);
   return {
     given,
     digest: digestOf(given),
@@ -74,6 +77,7 @@ export function resolveCall(given: CniCall, { hosts, ipamType, policy = NO_POLIC
     log,
     secrets,
     warnings,
+    steps,
     traceparent,
     trace,
   };
@@ -114,18 +118,25 @@ function parentOf(header: string | undefined, { netconf }: CniRequest): { readon
   return {};
 }
 
-/** Counts warnings, and tells the trace of steps. */
-function watched(log: Logger, trace: CallTrace | undefined): { readonly log: Logger; readonly warnings: () => number } {
+type Watched = Pick<ServedCall, "log" | "warnings" | "steps">;
+
+/** Counts warnings, takes the times of steps, and tells the trace of them. */
+function watched(log: Logger, trace: CallTrace | undefined): Watched {
   let count = 0;
+  let lastMs = performance.now();
+  const steps: HistoryStep[] = [];
   const error: Logger["error"] = (message, fields) => {
     count++;
     log.error(message, fields);
   };
   const step: Logger["step"] = (name) => {
+    const nowMs = performance.now();
+    steps.push({ name, milliseconds: nowMs - lastMs });
+    lastMs = nowMs;
     log.step(name);
     trace?.step(name);
   };
-  return { log: { ...log, error, step }, warnings: () => count };
+  return { log: { ...log, error, step }, warnings: () => count, steps: () => steps };
 }
 
 export interface Answer {
@@ -162,6 +173,6 @@ export function errorAnswer(error: unknown, secrets?: Secrets): Answer {
 }
 
 /** Finds what failed first; an error of an undo afterwards wraps it. */
-function firstOf(error: unknown): unknown {
+export function firstOf(error: unknown): unknown {
   return error instanceof SuppressedError ? firstOf(error.suppressed) : error;
 }

@@ -8,6 +8,7 @@ import { NEVER, SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
 import type { HostParts } from "../../main-plugin/host.ts";
 import { Hosts } from "../../main-plugin/hosts.ts";
 import { type BlocksOptions, blocksParts } from "../addresses/blocks-parts.ts";
+import type { History } from "../endpoints/history.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
 import { checkStatus } from "../observe/health.ts";
 import type { AgentPolicy } from "../policy/start.ts";
@@ -63,7 +64,7 @@ export interface Attachments {
 export async function startAttachments(
   context: AgentContext,
   { hosts, locks, queue }: Networks,
-  manager: EndpointManager,
+  { manager, history }: { readonly manager: EndpointManager; readonly history: History },
   ranges: NodeRanges,
   policy: Pick<AgentPolicy, "calls" | "underWay">,
 ): Promise<Attachments> {
@@ -89,6 +90,7 @@ export async function startAttachments(
     forgetRegistered: (record) => forgetRegistered(record, { endpoints: manager, release: ranges.release }),
     assertReady: () => checkStatus(health.health),
     tracing,
+    history,
   });
   // Comes before the removal of what an earlier agent left undone: a plugin may have made it once more meanwhile.
   await away.adoption.all();

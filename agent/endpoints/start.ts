@@ -1,8 +1,10 @@
 /** Starts the endpoints: their manager, and what this boot's records say of them. */
 import { hostLinks } from "../../dataplane/linux/host-facts.ts";
+import { HistoryWriter } from "../../handover/history.ts";
 import { SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
 import type { AgentMetrics } from "../observe/metrics.ts";
 import type { AgentContext } from "../start/context.ts";
+import { noteEndpoints, noteRestored } from "./history.ts";
 import { EndpointManager } from "./manager.ts";
 import { type LinkParts, mendLink } from "./mend-link.ts";
 import { levelName } from "./mending.ts";
@@ -16,13 +18,15 @@ export interface RestoredEndpoints {
 }
 
 interface StartedEndpoints extends RestoredEndpoints {
+  /** Disposed of last: what was noted until then is in its file. */
+  readonly history: HistoryWriter;
   /** Builds what was restored, behind whatever else the agent does. @returns when each has had its build */
   build(): Promise<void>;
 }
 
 /** Does the local part of the restore: no network is asked, and no other process is waited for. */
 export function startEndpoints(context: AgentContext, witnesses: Pick<LinkParts, "grants" | "hold">): StartedEndpoints {
-  const { options, bootId, state, controllers, dataplane, health, host, log } = context;
+  const { options, bootId, run, state, controllers, dataplane, health, host, log } = context;
   const store = new RecordStore(state);
   const manager = new EndpointManager({
     store,
@@ -38,6 +42,8 @@ export function startEndpoints(context: AgentContext, witnesses: Pick<LinkParts,
     },
   });
   countAddresses(manager, health.metrics);
+  const history = new HistoryWriter(run.history);
+  noteEndpoints(manager, history, SYSTEM_CLOCK);
   const restored = restoreLocal({ store, endpoints: manager, links: () => hostLinks(host), clock: SYSTEM_CLOCK, log });
   const { ready, undone, deleting, waiting, bad } = restored;
   for (const [outcome, count] of Object.entries({ ready: ready.length, undone, deleting, waiting, bad })) {
@@ -46,8 +52,11 @@ export function startEndpoints(context: AgentContext, witnesses: Pick<LinkParts,
   let isRestored = false;
   return {
     manager,
+    history,
     isRestored: () => isRestored,
     async build() {
+      const records = restored.ready.map(({ record }) => record);
+      noteRestored(run.history, records, history);
       await buildRestored(manager, restored, { clock: SYSTEM_CLOCK, log });
       isRestored = true;
     },

@@ -8,10 +8,12 @@ import { cniCommand } from "./cni/command.ts";
 import { datastoreCommand, installCommand, natCommand, routesCommand, uninstallCommand, validateCommand } from "./commands.ts";
 import { ASKS, complete, completionCommand } from "./completion.ts";
 import { doctorCommand } from "./doctor/command.ts";
+import { explainCommand } from "./explain/command.ts";
 import { identityCommand } from "./identity/command.ts";
 import { ipamCommand } from "./ipam/command.ts";
 import { nodeCommand } from "./node/command.ts";
 import { policyCommand } from "./policy/command.ts";
+import { repairCommand } from "./repair/command.ts";
 import {
   type CommandContext,
   JSON_OUTPUT,
@@ -102,6 +104,8 @@ function parserOf(line: readonly string[], context: CommandContext) {
     .command(ipamCommand(context))
     .command(datastoreCommand(context))
     .command(nodeCommand(context))
+    .command(explainCommand(context))
+    .command(repairCommand(context))
     .command(identityCommand(context))
     .command(policyCommand(context))
     .command(installCommand(context))

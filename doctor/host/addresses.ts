@@ -1,5 +1,5 @@
 /** Judges the addresses of the datastore that this host's list names: whether the next pod gets one, and whether what is stored agrees. */
-import { createIpamNode, systemClock } from "../../ipam-plugin/node.ts";
+import { createIpamHost, systemClock } from "../../ipam-plugin/host.ts";
 import { ipamFindings, type Finding as Shortage } from "../../ipam-plugin/status.ts";
 import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
 import { nodeName } from "../../lib/config/node-name.ts";
@@ -28,8 +28,8 @@ export async function pools(view: HostView): Promise<readonly Finding[]> {
   return withStore(view, async (datastore, { config, file }) => {
     if (!["tortie-ipam", "calico-ipam"].includes(config.ipam.type))
       return [skipped(file, `addresses come from ${config.ipam.type || "nobody"}`)];
-    const node = createIpamNode({ datastore, log: { error() {} } });
-    const found = await ipamFindings({ config, nodeName: nodeName(config) }, node);
+    const host = createIpamHost({ datastore, log: { error() {} } });
+    const found = await ipamFindings({ config, nodeName: nodeName(config) }, host);
     if (found.length === 0) return [well(datastore.description, "the next pod gets an address")];
     return found.map(({ kind, message }) => failed(datastore.description, message, SHORTAGES[kind]));
   });

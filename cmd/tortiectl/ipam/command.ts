@@ -1,6 +1,6 @@
 /** Describes `tortiectl ipam`, which is about the addresses of a datastore. Loads what a verb does when it is called. */
 import type { Argv, CommandModule } from "yargs";
-import { type CommandContext, OUTPUT_OPTIONS, outputOf, shown } from "../terminal.ts";
+import { AGENT_OPTIONS, agentOptions, type CommandContext, OUTPUT_OPTIONS, outputOf, shown } from "../terminal.ts";
 
 export function ipamCommand(context: CommandContext): CommandModule {
   return {
@@ -11,6 +11,7 @@ export function ipamCommand(context: CommandContext): CommandModule {
       addCheck(argv, context);
       addRelease(argv, context);
       addConfigure(argv, context);
+      addHistory(argv, context);
       return argv.demandCommand(1);
     },
     handler: () => undefined,
@@ -93,6 +94,23 @@ function addConfigure(argv: Argv, context: CommandContext): void {
         .option("ip-cooldown-seconds", { type: "number", requiresArg: true, describe: "How long a released address rests, 0 to 1200" })
         .example("$0 ipam configure --strict-affinity --max-blocks-per-host 4", "No node borrows, and none owns more than four blocks"),
     handler: async (given) => context.finish(await (await import("./configure.ts")).configureStore(given, context.terminal)),
+  });
+}
+
+function addHistory(argv: Argv, context: CommandContext): void {
+  argv.command({
+    command: "history [address]",
+    describe: "Who had an address of this host from when to when, also those that are gone; the agent notes it",
+    builder: (command) =>
+      command
+        .positional("address", { type: "string", describe: "Default: all, the newest first" })
+        .options(AGENT_OPTIONS)
+        .option("at", { type: "string", requiresArg: true, describe: "Only who had it then, such as 2026-11-26T09:30:00Z" })
+        .example("$0 ipam history 10.244.9.3", "Everybody who had the address"),
+    handler: async (given) => {
+      const { ipamHistory } = await import("./history.ts");
+      context.finish(await ipamHistory({ ...agentOptions(given), address: given.address, at: given.at }, context.terminal));
+    },
   });
 }
 

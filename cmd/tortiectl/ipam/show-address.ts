@@ -44,7 +44,8 @@ export function parseIp(text: string): Address {
   return address;
 }
 
-async function factsOf(datastore: Datastore, address: Address): Promise<Facts> {
+/** Says how an address stands, as the store has it. @throws TortieError `address-outside-pools` */
+export async function factsOf(datastore: Datastore, address: Address): Promise<Facts> {
   const pool = placedPools((await datastore.pools.list()).map(({ value }) => value)).find(({ prefix }) => contains(prefix, address));
   const [placed] = new BlockIndex(placedBlocks(await datastore.blocks.list())).holding(address);
   if (pool === undefined && placed === undefined) {

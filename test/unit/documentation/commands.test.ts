@@ -14,6 +14,8 @@ const ADMINISTRATOR = "test/cluster/docs/administrator.test.ts";
 const ROUTES = "test/cluster/docs/routes.test.ts";
 const ADDRESSES = "test/system/docs/addresses.test.ts";
 const POLICY = "test/system/docs/policy.test.ts";
+const EXPLAIN = "test/system/docs/explain.test.ts";
+const PAINS = "test/system/explain/pains.test.ts";
 const FIRST_POD = "test/system/docs/first-pod.test.ts";
 
 /** Why no test runs a command. */
@@ -47,6 +49,7 @@ const BLOCKS: Readonly<Record<string, Readonly<Record<string, readonly (string |
     "## Look at what was dropped": [POLICY],
     "## See which policies there are": [POLICY],
   },
+  "how-to/explain.md": { "## Ask": [EXPLAIN], "## Repair": [EXPLAIN], "## Ask about the past": [EXPLAIN] },
   "how-to/fixed-addresses.md": { "## On one host": [ADDRESSES] },
   "how-to/host-scope.md": {},
   "how-to/install-cluster.md": {
@@ -107,6 +110,15 @@ const INLINE: Readonly<Record<string, Readonly<Record<string, readonly [file: st
     "kubectl describe pod web": BY_A_READER,
     "tortiectl policy explain": [POLICY, "how-to/explain-policy.md"],
     "tortiectl node status": STATUS,
+  },
+  "how-to/explain.md": {
+    "kubectl -n kube-system exec POD -- tortiectl explain …": BY_A_READER,
+    "tortiectl explain ip ADDRESS": [PAINS, 'here.explain("ip"'],
+    "tortiectl explain interface NAME": [PAINS, 'here.explain("interface"'],
+    "tortiectl explain container ID": [PAINS, 'here.explain("container"'],
+    "tortiectl explain WORD": [PAINS, 'here.explain("version-unsupported")'],
+    "tortiectl ipam history ADDRESS": [PAINS, '"ipam", "history", address'],
+    "tortiectl explain ip ADDRESS --at TIME": [PAINS, 'here.explain("ip", address, "--at"'],
   },
   "how-to/host-scope.md": {
     "bash scripts/render-manifests host-scope": [DAEMONSET, 'applyOverlay("host-scope")'],

@@ -39,6 +39,7 @@ async function api(access: Access = "everything") {
         identityOf: unused,
         log: { error: unused },
       }),
+      getHistory: unused,
       ...identityHandlers(unused),
       ...ipamHandlers(undefined),
       ...nodeHandlers({

@@ -52,6 +52,7 @@ function servedBy(node: PodNode, signal: AbortSignal): ServedCall {
     log: call.log,
     secrets: new Secrets(),
     warnings: () => 0,
+    steps: () => [],
   };
 }
 

@@ -1,0 +1,232 @@
+/** Looks at what every attachment of this host needs: the agent, the datastore, the network configuration, and the rules of its addresses. */
+import { readFileSync, readlinkSync } from "node:fs";
+import { AgentClient } from "../../../agent/api/client.ts";
+import type { EndpointModel } from "../../../agent/api/endpoint-schema.ts";
+import type { HistoryEntryModel } from "../../../agent/api/history.ts";
+import { type CheckOptions, check } from "../../../doctor/check.ts";
+import { count, nextStep } from "../../../doctor/problem.ts";
+import { type CheckResult, type Finding, failed, skipped, warned, well } from "../../../doctor/report.ts";
+import { validateText } from "../../../doctor/validate/validate.ts";
+import { type HistoryEntry, type HistoryQuery, readHistory } from "../../../handover/history.ts";
+import { findAgent } from "../../../handover/run-directory.ts";
+import { systemClock } from "../../../ipam-plugin/host.ts";
+import { defaultPluginPath } from "../../../lib/cni/runtime/run-plugin.ts";
+import { isDatastoreFailure } from "../../../lib/datastore/errors.ts";
+import { messageOf, TortieError } from "../../../lib/errors/errors.ts";
+import { field, isNumber, parseObject } from "../../../lib/json/decode.ts";
+import { VERSION } from "../../output.ts";
+import { filesIn, type Sources } from "./sources.ts";
+
+export interface AgentSeen {
+  /** `undefined`: none answers. */
+  readonly client: AgentClient | undefined;
+  readonly endpoints: readonly EndpointModel[];
+  readonly results: readonly CheckResult[];
+}
+
+function result(group: string, check: string, finding: Finding): CheckResult {
+  return { group, check, ...finding };
+}
+
+/** Asks the agent how it is. Its absence is wrong only where there was one. */
+export async function agentSeen({ run, lists }: Sources): Promise<AgentSeen> {
+  const object = `agent at ${run.socket}`;
+  const client = new AgentClient(run.socket);
+  try {
+    const { body: health } = await client.call("getHealthz", {});
+    const { body: endpoints } = await client.call("listEndpoints", {});
+    const { body: config } = await client.call("getConfig", {});
+    const wrong = health.checks.filter(({ state }) => state === "failure" || state === "warning");
+    const results = wrong.map(({ name, state, message, next = "see: tortiectl node status" }) =>
+      result("agent", "health", (state === "failure" ? failed : warned)(`agent, ${name}`, message, { next })),
+    );
+    const waits = health.waits.map(({ what, since }) =>
+      result(
+        "agent",
+        "waits",
+        warned(object, `it waits for ${what} since ${since}`, {
+          next: "make that available; until then ADDs may fail",
+          word: "agent-starting",
+        }),
+      ),
+    );
+    const found = [...results, ...waits, ...replaced(run.agentFile, config.status.version)];
+    return { client, endpoints, results: found.length > 0 ? found : [result("agent", "health", well(object, `phase ${health.phase}`))] };
+  } catch (error) {
+    if (!(error instanceof TortieError) || error.word !== "agent-unreachable") {
+      return { client: undefined, endpoints: [], results: [result("agent", "health", skipped(object, messageOf(error)))] };
+    }
+    return {
+      client: undefined,
+      endpoints: [],
+      results: [result("agent", "health", absent(object, run.agentFile, lists[0]?.config.agent.mode))],
+    };
+  }
+}
+
+function absent(object: string, agentFile: string, mode: string | undefined): Finding {
+  const left = findAgent(agentFile);
+  if (left !== undefined) {
+    const message = `an agent was here, phase ${left.phase}, and does not answer: ADDs wait for it, and DELs are left to it`;
+    return failed(object, message, {
+      next: "start tortie-node; if it is gone for good, uninstall it: docs/how-to/operate.md",
+      word: "agent-unreachable",
+    });
+  }
+  if (mode === "require") {
+    const next = "start tortie-node, or set agent to auto in the network configuration";
+    return failed(object, "the network configuration requires an agent, and none has been here since the host's start", {
+      next,
+      word: "agent-unreachable",
+    });
+  }
+  return skipped(object, "no agent runs here: the plugins do everything themselves, and nobody keeps a history");
+}
+
+/** Finds an agent that runs what has been replaced on the disk since, or another version than this program. */
+function replaced(agentFile: string, version: string): readonly CheckResult[] {
+  const next = "restart the agent: pods keep their network meanwhile";
+  const executable = executableOf(agentFile);
+  if (executable?.endsWith(" (deleted)")) {
+    const message = `it runs an executable that has been replaced since: ${executable}`;
+    return [result("agent", "executable", warned("agent", message, { next }))];
+  }
+  if (version === VERSION) return [];
+  return [result("agent", "executable", warned("agent", `it is version ${version}, and this tortiectl ${VERSION}`, { next }))];
+}
+
+function executableOf(agentFile: string): string | undefined {
+  try {
+    const pid = field(parseObject(readFileSync(agentFile, "utf8")), "pid", isNumber);
+    return readlinkSync(`/proc/${pid}/exe`);
+  } catch {
+    // It is in another container's namespace of processes.
+    return undefined;
+  }
+}
+
+/** Reads the history where it is served, else from its files. */
+export async function historyOf({ run }: Sources, { client }: AgentSeen, query: HistoryQuery): Promise<readonly HistoryEntry[]> {
+  if (client === undefined) return readHistory(run.history, query);
+  const { body } = await client.call("getHistory", { query });
+  return body.map(entryOf);
+}
+
+function entryOf({ "container-id": containerId, ...entry }: HistoryEntryModel): HistoryEntry {
+  return { ...entry, ...(containerId !== undefined && { containerId }) };
+}
+
+/** Reads the log of an endpoint that is there, as entries of a history. */
+export async function logOf(client: AgentClient, id: number): Promise<readonly HistoryEntry[]> {
+  const { body } = await client.call("getEndpointLog", { params: { id: String(id) } });
+  return body.map(({ timestamp, code, message }) => ({
+    time: timestamp,
+    event: message.startsWith("mended") ? ("mended" as const) : ("noted" as const),
+    outcome: code === "Failure" ? ("failed" as const) : code === "Warning" ? ("warning" as const) : ("ok" as const),
+    addresses: [],
+    steps: [],
+    message,
+  }));
+}
+
+/** Asks the datastore for its pools, as each ADD does. */
+export async function storeResults({ store, storeProblem }: Sources): Promise<readonly CheckResult[]> {
+  if (store === undefined) return [result("datastore", "reachable", storeFailure(storeProblem))];
+  const { description, pools } = store.datastore;
+  try {
+    const found = (await pools.list()).length;
+    if (store.unreadable.size === 0)
+      return [result("datastore", "reachable", well(description, `answers, and has ${count(found, "pool")}`))];
+  } catch (error) {
+    return [result("datastore", "reachable", storeFailure(error))];
+  }
+  const next = "correct or remove that object by hand";
+  return [...store.unreadable].map((message) =>
+    result("datastore", "objects", failed(description, message, { next, word: "datastore-object-invalid" })),
+  );
+}
+
+/** Says why the datastore cannot be asked, and what to do. */
+export function storeFailure(error: unknown): Finding {
+  if (isDatastoreFailure(error, "unauthorized")) {
+    const next = "renew the credentials: with an agent, restart it; without one, run tortiectl install --watch, which renews the token";
+    return failed("datastore", `it refuses this host: ${messageOf(error)}`, { next, word: "datastore-unauthorized" });
+  }
+  if (error instanceof TortieError) return failed("datastore", messageOf(error), { next: error.next, word: error.word });
+  return failed("datastore", messageOf(error), { next: "make it reachable, then ask again", word: "datastore-unavailable" });
+}
+
+/** Applies the rules of `tortiectl ipam check` to some addresses. */
+export async function addressResults(
+  { store }: Sources,
+  addresses: readonly string[],
+  options: Pick<CheckOptions, "graceMs">,
+): Promise<readonly CheckResult[]> {
+  if (store === undefined || addresses.length === 0) return [];
+  try {
+    const problems = await check(store.datastore, {
+      ...options,
+      nowMs: systemClock.nowMs,
+      isStrict: false,
+      pause: () => Bun.sleep(SETTLE_MS),
+    });
+    const found = problems.filter((problem) => problem.addresses.some((address) => addresses.includes(address)));
+    if (found.length === 0) return [result("addresses", "consistent", well(addresses.join(", "), "block, handle and record agree"))];
+    return found.map((problem) => {
+      const next = nextStep(problem);
+      return result(
+        "addresses",
+        problem.kind,
+        (problem.severity === "note" ? warned : failed)(problem.object, problem.message, { next, word: problem.kind }),
+      );
+    });
+  } catch (error) {
+    if (isDatastoreFailure(error, "unauthorized")) {
+      return [
+        result(
+          "addresses",
+          "consistent",
+          skipped(addresses.join(", "), "this account may not list pods, blocks or handles: give another one with --kubeconfig"),
+        ),
+      ];
+    }
+    return [result("datastore", "reachable", storeFailure(error))];
+  }
+}
+
+/** Gives operations under way the time to end before what they do is called a problem. */
+const SETTLE_MS = 500;
+
+/** Judges the lists of this host as runtimes would read them. */
+export async function configurationResults({ options: { netDir }, lists }: Sources): Promise<readonly CheckResult[]> {
+  const files = filesIn(netDir);
+  if (files.length === 0) {
+    return [result("configuration", "list", skipped(netDir, "there is no network configuration: a runtime would attach nothing here"))];
+  }
+  const results: CheckResult[] = [];
+  for (const file of files) {
+    const findings = await validateText(file, textOf(file), defaultPluginPath(process.env));
+    for (const { severity, code, message, line } of findings) {
+      if (severity === "warning" && code !== "plugin-version") continue;
+      const object = line === undefined ? file : `${file}, line ${line}`;
+      const next = "correct the file, or let the installer write it again: tortiectl install";
+      results.push(result("configuration", "list", failed(object, message, { next, word: code })));
+    }
+  }
+  const [first] = files;
+  if (results.length === 0 && first !== undefined && lists[0]?.list.file !== first) {
+    const message = `runtimes take ${first}, which has no plugin of Tortie's: new pods get another network`;
+    results.push(
+      result("configuration", "list", failed(first, message, { next: "rename one of the lists: the first name in the alphabet counts" })),
+    );
+  }
+  return results.length > 0 ? results : [result("configuration", "list", well(first ?? netDir, "the list that runtimes take is right"))];
+}
+
+function textOf(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,36 @@
+/** Holds what somebody has looked up about a subject: plain data, of which explain.ts makes the explanation. */
+import type { Difference } from "../../dataplane/desired-state.ts";
+import type { HistoryEntry } from "../../handover/history.ts";
+import type { CheckResult } from "../report.ts";
+import type { ExplainedAddress, ExplainedAttachment, Explanation } from "./explanation.ts";
+
+/**
+ * `unknown`: no record says which it is, and none of this host's has the other end of the link. `lost`: the link is gone, and nobody can prove
+ * which sandbox it was in: the container may live without a network, or be gone.
+ */
+export type SandboxStanding = "there" | "gone" | "unknown" | "lost";
+
+export interface AttachmentFacts {
+  readonly shown: ExplainedAttachment;
+  /** What the kernel has otherwise; `undefined`: nobody could compare, and `uncompared` says why. */
+  readonly differences: readonly Difference[] | undefined;
+  readonly uncompared?: string;
+  readonly sandbox: SandboxStanding;
+  /** What the datastore's record says otherwise, one phrase each; `undefined`: it could not be asked. */
+  readonly recordDifferences: readonly string[] | undefined;
+  /** RFC 3339: since when its DEL waits for the agent. */
+  readonly deletionWaitsSince?: string;
+  /** Whether policy judges its packets; `undefined`: policy is off here. */
+  readonly isKnownToPolicy?: boolean;
+}
+
+export interface ExplainFacts extends Pick<Explanation, "time" | "host" | "version" | "subject"> {
+  readonly attachments: readonly AttachmentFacts[];
+  readonly addresses: readonly ExplainedAddress[];
+  /** Newest first, of the subject. */
+  readonly history: readonly HistoryEntry[];
+  /** What is wrong or right with what all attachments need: agent, datastore, configuration, the addresses' rules. */
+  readonly surroundings: readonly CheckResult[];
+  /** Names of links, chains and the like that other plugins made for containers of the subject that are gone. */
+  readonly leftovers: readonly { readonly place: string; readonly by: string; readonly containerId: string }[];
+}
