@@ -4,9 +4,11 @@ import { join } from "node:path";
 import yargs from "yargs";
 import { refuseRuntimeVariables } from "../../lib/system/privileges.ts";
 import { VERSION } from "../output.ts";
+import { bundleCommand } from "./bundle/command.ts";
 import { cniCommand } from "./cni/command.ts";
 import { datastoreCommand, installCommand, natCommand, routesCommand, uninstallCommand, validateCommand } from "./commands.ts";
 import { ASKS, complete, completionCommand } from "./completion.ts";
+import { connectivityCommand } from "./connectivity/command.ts";
 import { doctorCommand } from "./doctor/command.ts";
 import { explainCommand } from "./explain/command.ts";
 import { identityCommand } from "./identity/command.ts";
@@ -100,6 +102,7 @@ function parserOf(line: readonly string[], context: CommandContext) {
     .locale("en")
     .usage("$0 <command>\n\nTries, inspects and maintains the tortie container network on this machine.")
     .command(doctorCommand(context))
+    .command(bundleCommand(context))
     .command(cniCommand(context))
     .command(ipamCommand(context))
     .command(datastoreCommand(context))
@@ -108,6 +111,7 @@ function parserOf(line: readonly string[], context: CommandContext) {
     .command(repairCommand(context))
     .command(identityCommand(context))
     .command(policyCommand(context))
+    .command(connectivityCommand(context))
     .command(installCommand(context))
     .command(uninstallCommand(context))
     .command(validateCommand(context))

@@ -24,7 +24,7 @@ import type { Netlink } from "../netlink/socket.ts";
 import { getLink } from "./link.ts";
 
 export const RTM_NEWROUTE = 24;
-const RTM_GETROUTE = 26;
+export const RTM_GETROUTE = 26;
 /** Answers with the route that a lookup hits, instead of what follows from it (include/uapi/linux/rtnetlink.h). */
 const RTM_F_FIB_MATCH = 0x2000;
 const RTA_DST = 1;
@@ -38,7 +38,7 @@ const RT_TABLE_MAIN = 254;
 const RTPROT_BOOT = 3;
 export const RTN_UNICAST = 1;
 const ENOENT = 2;
-const RTMSG_BYTES = 12;
+export const RTMSG_BYTES = 12;
 const SCOPES = { universe: 0, link: 253 } as const;
 
 /** Describes a route of the main table as the kernel has it. */

@@ -66,6 +66,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
   "coordination.k8s.io/v1 Lease": { plural: "leases", isNamespaced: true },
   "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy": { plural: "validatingadmissionpolicies", hasStatusPath: true },
   "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding": { plural: "validatingadmissionpolicybindings" },
+  "apps/v1 DaemonSet": { plural: "daemonsets", isNamespaced: true, hasStatusPath: true },
   "apps/v1 Deployment": { plural: "deployments", isNamespaced: true, hasStatusPath: true },
   "apiextensions.k8s.io/v1 CustomResourceDefinition": { plural: "customresourcedefinitions" },
   "kubevirt.io/v1 VirtualMachine": { plural: "virtualmachines", isNamespaced: true },

@@ -1,0 +1,98 @@
+/** Describes `tortiectl connectivity`. Loads what it does when one of its verbs is called. */
+import type { Argv, CommandModule } from "yargs";
+import { CHECKS } from "../../../doctor/connectivity/world.ts";
+import { type CommandContext, JSON_OUTPUT } from "../terminal.ts";
+
+/** Leads to where a test runs. */
+const PLACE = {
+  kubeconfig: { type: "string", requiresArg: true, describe: "Test a cluster by this file, default $KUBECONFIG; without one, this host" },
+  conflist: { type: "string", requiresArg: true, describe: "On a host: the list; default: the first one of /etc/cni/net.d" },
+  "cni-path": {
+    type: "string",
+    requiresArg: true,
+    describe: "On a host: folders of plugins, separated by ':'; default as for tortiectl cni",
+  },
+  "cache-dir": { type: "string", requiresArg: true, default: "/var/lib/cni", describe: "On a host: where results of ADD are kept" },
+  json: JSON_OUTPUT,
+} as const;
+
+export function connectivityCommand(context: CommandContext): CommandModule {
+  return {
+    command: "connectivity",
+    describe: "Try the network with pods of its own, and say what a failure most probably is",
+    builder: (argv) => {
+      addTest(argv, context);
+      addClean(argv, context);
+      addParts(argv, context);
+      return argv.demandCommand(1);
+    },
+    handler: () => undefined,
+  };
+}
+
+function addTest(argv: Argv, { terminal, finish }: CommandContext): void {
+  argv.command({
+    command: "test",
+    describe: "Make pods, have them reach each other, their hosts and what is outside, and remove them",
+    builder: (command) =>
+      command
+        .options(PLACE)
+        .option("node", {
+          type: "array",
+          string: true,
+          default: [],
+          requiresArg: true,
+          describe: "In a cluster: a node, may be repeated; default: the first two that are Ready",
+        })
+        .option("image", { type: "string", requiresArg: true, describe: "In a cluster: an image with tortiectl; default: the agent's" })
+        .option("only", { choices: CHECKS, array: true, describe: "A check that is wanted, may be repeated; default: all" })
+        .option("egress", {
+          type: "array",
+          string: true,
+          default: [],
+          requiresArg: true,
+          describe: "ADDRESS:PORT of something outside; default: the API server, or the host's name servers",
+        })
+        .option("dns-server", { type: "string", requiresArg: true, describe: "ADDRESS[:PORT] of a name server; default: the pods' own" })
+        .option("dns-name", { type: "string", requiresArg: true, describe: "A name to look up" })
+        .option("timeout", { type: "number", default: 4, requiresArg: true, describe: "Seconds for one answer" })
+        .option("pods-timeout", { type: "number", default: 90, requiresArg: true, describe: "In a cluster: seconds until the pods run" })
+        .example([
+          ["sudo $0 connectivity test", "On a host, by its own list"],
+          ["$0 connectivity test --kubeconfig ~/.kube/config --node n1 --node n2", "In a cluster, between two nodes"],
+          ["$0 connectivity test --only path-mtu --only other-node", "Some of it"],
+        ])
+        .epilogue("Exit status 0: nothing failed; 1: something did. Each check: docs/how-to/test-connectivity.md"),
+    handler: async (given) => finish(await (await import("./run.ts")).test(given, terminal)),
+  });
+}
+
+function addClean(argv: Argv, { terminal, finish }: CommandContext): void {
+  argv.command({
+    command: "clean",
+    describe: "Remove what a killed test has left; in a cluster the pods of a test that still runs too",
+    builder: (command) => command.options(PLACE).example("$0 connectivity clean", "After a test that was killed"),
+    handler: async (given) => finish(await (await import("./run.ts")).clean(given, terminal)),
+  });
+}
+
+/** What the test starts in its pods; nobody types it. */
+function addParts(argv: Argv, { terminal, finish }: CommandContext): void {
+  argv.command({
+    command: "serve",
+    describe: false,
+    builder: (command) =>
+      command
+        .option("name", { type: "string", demandOption: true, requiresArg: true })
+        .option("ports", { type: "string", demandOption: true, requiresArg: true })
+        .option("until-input-ends", { type: "boolean", default: false }),
+    handler: async (given) => finish(await (await import("./parts.ts")).serve(given, terminal)),
+  });
+  argv.command({
+    command: "probe <request>",
+    describe: false,
+    builder: (command) =>
+      command.positional("request", { type: "string", demandOption: true }).option("reply", { type: "string", requiresArg: true }),
+    handler: async (given) => finish(await (await import("./parts.ts")).probe(given, terminal)),
+  });
+}

@@ -1,0 +1,84 @@
+/** Finds the secrets of this host that a bug report could repeat: those of its network configurations, kubeconfigs and environment. */
+import { lstatSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { parseAllDocuments } from "yaml";
+import type { Environment } from "../../lib/cni/protocol.ts";
+import { isObject } from "../../lib/json/decode.ts";
+import { Secrets } from "../../lib/log/secrets.ts";
+import { isSecretName } from "./redact.ts";
+
+const MOST_BYTES = 256 * 1024;
+const MOST_FILES = 100;
+/** A file that a member of this name leads to holds a secret. */
+const LEADS_TO_SECRET = /^(?:tokenFile|client-key|.*_key_file|.*_key_path|.*_token_file|.*password_file)$/i;
+const OWN_TOKENS = ["/var/run/secrets/kubernetes.io/serviceaccount/token", "/var/run/secrets/tokens"];
+
+/** @param files kubeconfigs besides those of the directory */
+export function secretsOf(netDir: string, files: readonly string[], env: Environment): Secrets {
+  const secrets = new Secrets();
+  for (const [name, value] of Object.entries(env)) {
+    if (isSecretName(name)) secrets.add(value);
+    secrets.addPasswordOf(value);
+  }
+  for (const file of OWN_TOKENS) secrets.add(textOf(file));
+  for (const file of [...filesIn(netDir), ...files]) {
+    const text = textOf(file);
+    if (text !== undefined) addFrom(secrets, text, dirname(file));
+  }
+  return secrets;
+}
+
+function filesIn(directory: string): readonly string[] {
+  try {
+    return readdirSync(directory)
+      .sort()
+      .slice(0, MOST_FILES)
+      .map((name) => join(directory, name));
+  } catch {
+    return [];
+  }
+}
+
+/** @returns `undefined` for what is no readable file of moderate size */
+function textOf(file: string): string | undefined {
+  try {
+    const status = lstatSync(file);
+    return status.isFile() && status.size <= MOST_BYTES ? readFileSync(file, "utf8") : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** JSON is YAML. What is neither has no members, and nothing of it is put into a bundle. */
+function addFrom(secrets: Secrets, text: string, folder: string): void {
+  try {
+    for (const document of parseAllDocuments(text)) {
+      const value: unknown = document.toJS({ maxAliasCount: 100 });
+      // A file of one word: a token.
+      if (typeof value === "string" && !/\s/.test(value)) secrets.add(value);
+      addMembers(secrets, value, "", folder);
+    }
+  } catch {
+    secrets.add(text.length < MOST_BYTES / 8 ? text : undefined);
+  }
+}
+
+function addMembers(secrets: Secrets, value: unknown, name: string, folder: string): void {
+  if (typeof value === "string") {
+    if (isSecretName(name)) addValue(secrets, value);
+    else if (LEADS_TO_SECRET.test(name)) addValue(secrets, textOf(resolve(folder, value)) ?? "");
+    secrets.addPasswordOf(value);
+    return;
+  }
+  if (Array.isArray(value)) for (const one of value) addMembers(secrets, one, name, folder);
+  else if (isObject(value)) for (const [member, one] of Object.entries(value)) addMembers(secrets, one, member, folder);
+}
+
+/** A key is known by its letters, whether it stands there as it is or in base64; a certificate is no secret. */
+function addValue(secrets: Secrets, value: string): void {
+  const decoded = /^[A-Za-z0-9+/\s]+=*\s*$/.test(value) ? Buffer.from(value, "base64").toString("utf8") : "";
+  if (/-----BEGIN CERTIFICATE/.test(value + decoded)) return;
+  if (value.includes("-----BEGIN")) secrets.addKey(value);
+  else secrets.add(value);
+  if (decoded.includes("-----BEGIN")) secrets.addKey(decoded);
+}
