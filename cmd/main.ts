@@ -26,10 +26,14 @@ switch (role) {
     await runTortieIpam(argv, process.env);
     break;
   }
-  case "tortiectl":
+  case "tortiectl": {
+    const { tortiectl } = await import("./tortiectl/main.ts");
+    process.exit(await tortiectl(argv));
+    break;
+  }
   case "kubectl-tortie": {
-    const { tortiectl, kubectlTortie } = await import("./tortiectl/main.ts");
-    process.exit(await (role === "tortiectl" ? tortiectl : kubectlTortie)(argv));
+    const { kubectlTortie } = await import("./tortiectl/kubectl.ts");
+    process.exit(await kubectlTortie(argv));
     break;
   }
   case "tortie-node": {

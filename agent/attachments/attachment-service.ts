@@ -40,6 +40,8 @@ export interface AttachmentParts extends Surroundings {
   readonly newCluster: Pick<NewCluster, "untilMade">;
   /** Removes an endpoint that no ADD made. @throws Error: it is repeated behind */
   readonly forgetRegistered: (record: EndpointRecord) => Promise<void>;
+  /** Told of an ADD that failed, behind its answer. */
+  readonly onFailedAdd?: ((served: ServedCall, error: unknown) => void) | undefined;
   /** The agent's own judgement of its health, which STATUS gives too (A§8.3). @throws TortieError `status-unavailable` */
   readonly assertReady: () => void;
   /** Where each operation is noted, for those who ask about it later. */
@@ -64,6 +66,7 @@ export class AttachmentService {
       const { printed, endpointId } = await traced(call, () => this.#logged(call, () => this.#route(call, context)));
       return answerOf(printed, call.warnings(), endpointId);
     } catch (error) {
+      if (served?.given.command === "ADD") this.#parts.onFailedAdd?.(served, error);
       return errorAnswer(error, served?.secrets);
     }
   }

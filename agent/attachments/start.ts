@@ -16,6 +16,8 @@ import type { NodeRanges } from "../ranges/start.ts";
 import type { AgentContext } from "../start/context.ts";
 import { AgentAway } from "./agent-away.ts";
 import { AttachmentService } from "./attachment-service.ts";
+import type { ServedCall } from "./call.ts";
+import { reportFailedAdd } from "./failure-event.ts";
 import { StoreWitness } from "./grant-witness.ts";
 import { NewCluster } from "./new-cluster.ts";
 
@@ -90,12 +92,19 @@ export async function startAttachments(
     forgetRegistered: (record) => forgetRegistered(record, { endpoints: manager, release: ranges.release }),
     assertReady: () => checkStatus(health.health),
     tracing,
+    onFailedAdd: failedAddReporter(context),
     history,
   });
   // Comes before the removal of what an earlier agent left undone: a plugin may have made it once more meanwhile.
   await away.adoption.all();
   manager.finishBy((record) => service.finish(record));
   return { service, away };
+}
+
+function failedAddReporter({ cluster, events }: AgentContext): ((served: ServedCall, error: unknown) => void) | undefined {
+  if (cluster === undefined || events === undefined) return undefined;
+  const parts = { events, podOf: (key: string) => cluster.pods.get(key), clock: SYSTEM_CLOCK };
+  return ({ call, secrets }, error) => setImmediate(() => reportFailedAdd({ args: call.request.args, secrets }, error, parts));
 }
 
 function ipamTypeOf({ options }: AgentContext): { readonly ipamType?: string } {

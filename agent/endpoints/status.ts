@@ -150,11 +150,16 @@ export class StatusLog {
 
   /** Says how the endpoint is, by the heaviest type whose newest entry is not OK, else OK. */
   status(): StatusCode {
+    return this.problem()?.code ?? "OK";
+  }
+
+  /** Returns the newest entry of the heaviest type whose newest entry is not OK; `undefined` when all is well. */
+  problem(): StatusEntry | undefined {
     for (const type of STATUS_TYPES) {
-      const code = this.#current.get(type)?.code;
-      if (code !== undefined && code !== "OK") return code;
+      const entry = this.#current.get(type);
+      if (entry !== undefined && entry.code !== "OK") return entry;
     }
-    return "OK";
+    return undefined;
   }
 
   #remember(entry: StatusEntry): void {

@@ -27,6 +27,8 @@ export type ObjectEndpoint = Pick<EndpointRecord, "id" | "attachment" | "address
   readonly pod: string;
   readonly podUID: string;
   readonly state: ShownState;
+  /** What was last found wrong and is not mended. */
+  readonly problem?: string | undefined;
 };
 
 export interface NodeFacts {
@@ -40,6 +42,7 @@ export interface ObjectContent {
   readonly labels: Readonly<Record<string, string>>;
   readonly spec: Fields;
   readonly state: ShownState;
+  readonly problem?: string | undefined;
 }
 
 /** An object as the server has it. */
@@ -52,6 +55,8 @@ export interface StoredEndpoint {
   readonly isDeleting: boolean;
   readonly spec: Fields;
   readonly state: string;
+  /** Empty when there is none. */
+  readonly problem: string;
 }
 
 /** Annotation of a static pod's copy at the API server: the UID that the runtime knows the pod by (kubelet, kubetypes). */
@@ -73,7 +78,7 @@ export function contentOf(
   pod: Pick<Pod, "ports"> | undefined,
   identity?: NumberedLabels,
 ): ObjectContent {
-  const { id, attachment, addresses, podUID, state } = endpoint;
+  const { id, attachment, addresses, podUID, state, problem } = endpoint;
   const [namespace = "", name = ""] = endpoint.pod.split("/");
   const ports = namedPorts(pod);
   return {
@@ -101,6 +106,7 @@ export function contentOf(
       ...(identity !== undefined && identity.number !== 0 && { identity: { id: identity.number, labels: identity.labels } }),
     },
     state,
+    problem,
   };
 }
 
@@ -128,6 +134,7 @@ export function newObject(endpoint: ObjectEndpoint, content: ObjectContent): Fie
 /** @throws Error naming the field that is of the wrong type */
 export function decodeStored(object: Fields): StoredEndpoint {
   const metadata = section(object, "metadata");
+  const status = section(object, "status");
   const labels = section(metadata, "labels");
   return {
     namespace: text(metadata, "namespace"),
@@ -137,7 +144,8 @@ export function decodeStored(object: Fields): StoredEndpoint {
     labels: Object.fromEntries(Object.entries(labels).map(([key, value]) => [key, String(value)])),
     isDeleting: text(metadata, "deletionTimestamp") !== "",
     spec: section(object, "spec"),
-    state: text(section(object, "status"), "state"),
+    state: text(status, "state"),
+    problem: text(status, "problem"),
   };
 }
 
@@ -152,8 +160,10 @@ export function specPatch(stored: StoredEndpoint, { labels, spec }: ObjectConten
   };
 }
 
-export function statePatch(stored: StoredEndpoint, { state }: ObjectContent): Fields | undefined {
-  return stored.state === state ? undefined : { metadata: { resourceVersion: stored.resourceVersion }, status: { state } };
+/** Makes the merge patch of the status; `undefined` when it is right already, as that of a new object mostly is. */
+export function statePatch(stored: StoredEndpoint, { state, problem }: ObjectContent): Fields | undefined {
+  if (stored.state === state && stored.problem === (problem ?? "")) return undefined;
+  return { metadata: { resourceVersion: stored.resourceVersion }, status: { state, problem: problem ?? null } };
 }
 
 /** Chooses which endpoint of a pod is shown: the pod's own interface, of the newest sandbox. */

@@ -3,6 +3,7 @@
 import { isCommitted } from "../../handover/record.ts";
 import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
 import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
+import { excerpt } from "../../lib/log/format.ts";
 import { Observations } from "../../lib/resident/observations.ts";
 import type { Tasks } from "../../lib/resident/tasks.ts";
 import { type Clock, SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
@@ -67,21 +68,17 @@ export function startEndpointObjects(
   for (const endpoint of manager.endpoints()) if (isCommitted(endpoint.record)) objects.changed(endpoint);
 }
 
+/** Is a column of a table, and a message may quote all that a kernel or a plugin said. The definition takes 1,024 characters. */
+const MOST_PROBLEM = 200;
+
 /** @returns `undefined` for an endpoint that is not a pod's, or not committed */
-function objectEndpoint({ id, record, shownState }: Endpoint, when: "there" | "removed" = "there"): ObjectEndpoint | undefined {
+function objectEndpoint({ id, record, shownState, log }: Endpoint, when: "there" | "removed" = "there"): ObjectEndpoint | undefined {
   const { pod, podUID, attachment, addresses, object, committedAt } = record;
   if (pod === undefined || podUID === undefined || (when === "there" && !isCommitted(record))) return undefined;
   const state = shownState === "not-ready" || shownState === "waiting-for-identity" ? shownState : "ready";
-  return {
-    id,
-    attachment,
-    addresses,
-    pod,
-    podUID,
-    state,
-    object,
-    committedAt,
-  };
+  const found = log.problem()?.message;
+  const problem = found && excerpt(found, MOST_PROBLEM);
+  return { id, attachment, addresses, pod, podUID, state, problem, object, committedAt };
 }
 
 const LEFTOVERS_INTERVAL_MS = 60_000;

@@ -26,7 +26,7 @@ interface ShownDrops extends AsyncDisposable {
 
 /** Begins to show them, until it is disposed. */
 export function showDrops(context: AgentContext, { engine, endpoints, peers, identityOf }: DropParts): ShownDrops {
-  const { cluster, controllers, health, host, log, node, options } = context;
+  const { cluster, controllers, events: writer, health, host, log, options } = context;
   const links = new LinkNames(host.route, SYSTEM_CLOCK);
   const podOf = (hostInterface: string) => {
     const pod = endpoints.list().find((endpoint) => endpoint.hostInterface === hostInterface)?.pod;
@@ -44,16 +44,7 @@ export function showDrops(context: AgentContext, { engine, endpoints, peers, ide
   );
   const group = options["policy-log-group"];
   const following = followDropLog({ group, drops, controllers, health: health.health, log });
-  const events =
-    cluster &&
-    new PolicyEvents({
-      connection: cluster.connection,
-      node,
-      uidOf: (pod) => cluster.pods.get(pod)?.uid,
-      clock: SYSTEM_CLOCK,
-      log,
-      health: health.health,
-    });
+  const events = writer && new PolicyEvents({ events: writer, uidOf: (pod) => cluster?.pods.get(pod)?.uid, clock: SYSTEM_CLOCK });
   const unfollow = drops.follow((drop) => events?.dropped(drop));
   const tellInvalid = async () => {
     for (const policy of engine.policies()) events?.invalid(policy);
@@ -64,7 +55,7 @@ export function showDrops(context: AgentContext, { engine, endpoints, peers, ide
     async [Symbol.asyncDispose]() {
       unfollow();
       await controllers.remove(INVALID);
-      await Promise.all([following[Symbol.asyncDispose](), events?.[Symbol.asyncDispose]()]);
+      await following[Symbol.asyncDispose]();
     },
   };
 }

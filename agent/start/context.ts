@@ -27,6 +27,8 @@ import { Tasks } from "../../lib/resident/tasks.ts";
 import { makeDirectories } from "../../lib/system/files.ts";
 import { exitNow } from "../../lib/system/libc.ts";
 import { missingCapabilities } from "../../lib/system/privileges.ts";
+import { SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
+import { EventWriter } from "../observe/events.ts";
 import { AgentHealth } from "../observe/health.ts";
 import { openTracing, type Tracing, tracedDataplane } from "../observe/tracing.ts";
 import { Configuration, datastoreKeys, nameOfNode } from "./configuration.ts";
@@ -59,6 +61,8 @@ export interface AgentContext extends AsyncDisposable, Omit<AgentInput, "reread"
   readonly tracing: Tracing | undefined;
   /** The API server, where there is one: the datastore, or what etcd as the datastore has its pods from. */
   readonly cluster: AgentCluster | undefined;
+  /** Writes events, where there is an API server. */
+  readonly events: EventWriter | undefined;
   /** Resolves with the name of the signal that ends the process. */
   readonly ended: Promise<string>;
   /** Ends the process at once; whoever started it starts it again. */
@@ -112,6 +116,8 @@ export async function openContext({ options, env, version, reread }: AgentInput)
     stack.use(cluster);
     health.watchCluster(() => cluster.informers.states());
   }
+  const { connection } = cluster ?? {};
+  const events = connection && stack.use(new EventWriter({ connection, node, clock: SYSTEM_CLOCK, log, health: health.health }));
   const controllers = stack.use(
     new Tasks({ maxIntervalMs: options["max-controller-interval"] * SECOND_MS, onRun: (run) => health.controllerRan(run) }),
   );
@@ -127,7 +133,7 @@ export async function openContext({ options, env, version, reread }: AgentInput)
   }
 
   const about = { options, env, version, node, bootId, run, state: state.path };
-  const parts = { log, phase, configuration, health, controllers, host, dataplane, tracing, cluster };
+  const parts = { log, phase, configuration, health, controllers, host, dataplane, tracing, cluster, events };
   const made = stack.move();
   return { ...about, ...parts, ended: signals.ended, giveUp, [Symbol.asyncDispose]: () => made.disposeAsync() };
 }

@@ -26,6 +26,8 @@ export interface Terminal {
   readonly colors: Colors;
   /** The command line asks for JSON: errors are told so too. */
   readonly json?: boolean;
+  /** Names the program before errors; `tortiectl` when absent. */
+  readonly program?: string;
 }
 
 export const NO_COLORS: Colors = picocolors.createColors(false);
@@ -117,7 +119,7 @@ export function reportError(terminal: Terminal, thrown: unknown): number {
   if (terminal.json === true) printError(terminal, { word: word ?? null, message: messageOf(error), next: next ?? null });
   else {
     const { bold, red, dim } = terminal.colors;
-    terminal.err(`${red("tortiectl:")} ${bold(messageOf(error))}`);
+    terminal.err(`${red(`${terminal.program ?? "tortiectl"}:`)} ${bold(messageOf(error))}`);
     if (word !== undefined) terminal.err(`  ${dim("next")}  ${next} ${dim(`(${word})`)}`);
     else if (error instanceof Error && error.stack !== undefined) terminal.err(dim(error.stack));
   }

@@ -9,14 +9,15 @@ import { optionWithoutValue, unknownArguments, unknownText } from "../unknown-op
 
 /**
  * @param message what yargs found, or a command's own check
+ * @param program as people type its name
  * @returns `subcommand-unknown`, `argument-missing` or `option-invalid`
  */
-export async function explainUsage(message: string, argv: readonly string[], helpOf: HelpOf): Promise<TortieError> {
+export async function explainUsage(message: string, argv: readonly string[], helpOf: HelpOf, program = "tortiectl"): Promise<TortieError> {
   const command = await commandNamedBy(argv, helpOf);
   const { path, shape, words } = command;
   const [word] = words;
-  if (shape.commands.length > 0) return word === undefined ? commandMissing(command) : unknownCommand(word, command, helpOf);
-  const next = `${["tortiectl", ...path].join(" ")} --help shows every option`;
+  if (shape.commands.length > 0) return word === undefined ? commandMissing(command) : unknownCommand(word, command, helpOf, program);
+  const next = `${[program, ...path].join(" ")} --help shows every option`;
   const unknown = unknownArguments(message, argv);
   if (unknown !== undefined) return new TortieError("option-invalid", unknownText(unknown, argv, [...shape.options.keys()]), { next });
   return missing(message, command, next) ?? new TortieError("option-invalid", valueText(message, shape), { next });
@@ -50,12 +51,12 @@ function commandMissing({ path, shape }: NamedCommand): TortieError {
   return new TortieError("argument-missing", `${path.join(" ")}: which command? (${shape.commands.join(", ")})`);
 }
 
-async function unknownCommand(word: string, { path, shape }: NamedCommand, helpOf: HelpOf): Promise<TortieError> {
+async function unknownCommand(word: string, { path, shape }: NamedCommand, helpOf: HelpOf, program: string): Promise<TortieError> {
   const near = suggestionFor(word, shape.commands);
   const meant = near === undefined ? await elsewhere(word, helpOf) : [[...path, near].join(" ")];
   const of = path.length === 0 ? "" : ` of ${path.join(" ")}`;
-  const question = meant.length === 0 ? "" : `: did you mean ${orList(meant.map((one) => `tortiectl ${one}`))}?`;
-  const next = `the commands${of} are ${shape.commands.join(", ")}; ${["tortiectl", ...path].join(" ")} --help says what each does`;
+  const question = meant.length === 0 ? "" : `: did you mean ${orList(meant.map((one) => `${program} ${one}`))}?`;
+  const next = `the commands${of} are ${shape.commands.join(", ")}; ${[program, ...path].join(" ")} --help says what each does`;
   return new TortieError("subcommand-unknown", `there is no command ${JSON.stringify(word)}${of}${question}`, { next });
 }
 

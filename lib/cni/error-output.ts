@@ -24,19 +24,22 @@ interface DescribedError {
   readonly details: string | undefined;
   /** `undefined` for what another plugin said. */
   readonly word: ErrorWord | undefined;
+  /** What to do next, without what a runtime reads before it; `undefined` for what another plugin said. */
+  readonly next: string | undefined;
 }
 
 /** Says what `renderError` prints, before it is text. */
 export function describeError(error: unknown, secrets = new Secrets()): DescribedError {
   const [first, ...later] = unfold(error);
-  const { code, msg, details, word } = describe(first);
+  const { code, msg, details, word, next } = describe(first);
   const parts = [details, ...later.map((each) => `while undoing: ${messageOf(each)}`)].filter((part) => part !== undefined && part !== "");
   const all = parts.length > 0 ? escapeControlsInLines(secrets.redact(parts.join("; "))) : undefined;
-  return { code, msg: secrets.redact(msg), details: all, word };
+  return { code, msg: secrets.redact(msg), details: all, word, next };
 }
 
 function describe(error: unknown): DescribedError {
-  if (error instanceof ForeignCniError) return { code: error.code, msg: error.message, details: error.details, word: undefined };
+  if (error instanceof ForeignCniError)
+    return { code: error.code, msg: error.message, details: error.details, word: undefined, next: undefined };
   const named = namingPrivilege(error);
   const ours = named instanceof TortieError ? named : new TortieError("internal", messageOf(error));
   const hint = `${ours.word}: ${ours.next}`;
@@ -44,6 +47,7 @@ function describe(error: unknown): DescribedError {
     code: ours.code,
     msg: escapeControlsInLines(ours.message),
     word: ours.word,
+    next: ours.next,
     details: ours.details === undefined ? hint : `${ours.details}; ${hint}`,
   };
 }

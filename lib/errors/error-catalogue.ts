@@ -194,6 +194,15 @@ export const ERROR_CATALOGUE = {
     next: "correct the key that the message names; kubectl --kubeconfig FILE version tells whether it works",
   },
   "credentials-failed": { code: 999, next: "run the exec command of the kubeconfig by hand and see what it says" },
+  "exec-forbidden": {
+    code: 999,
+    next: "give the account get and create of pods/exec in the agents' namespace (docs/how-to/kubectl-tortie.md), or run tortiectl on the node",
+  },
+  "pod-unscheduled": { code: 999, next: "see why the scheduler finds no node: kubectl describe pod NAME" },
+  "node-needed": {
+    code: 999,
+    next: "run tortiectl on the node, or in its agent's pod: kubectl -n kube-system exec POD -- tortiectl --help",
+  },
   "agent-unreachable": { code: 11, next: "start tortie-node; where the configuration says agent: auto, the plugins work without it" },
   "policy-not-ready": {
     code: 11,

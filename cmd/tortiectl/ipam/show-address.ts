@@ -9,27 +9,34 @@ import { type Address, contains, formatAddress, parseAddress } from "../../../li
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import { stringifyJson } from "../../../lib/json/value.ts";
-import { columns, printDocument, type Terminal } from "../terminal.ts";
-import { endpointNames, noteUnreadable, openStore, type ShowOptions } from "./store.ts";
+import { columns, type Output, printDocument, type Terminal } from "../terminal.ts";
+import { endpointNames, noteUnreadable, openStore, type ShowOptions, type Store } from "./store.ts";
 
 /** Facts by name, in the order to print them; what is not known is left out. */
 type Facts = Readonly<Record<string, string | undefined>>;
 
 /** @returns exit status */
 export async function showAddress(text: string, options: ShowOptions, terminal: Terminal): Promise<number> {
-  const address = parseIp(text);
+  parseIp(text);
   await using store = await openStore(options);
-  const facts = await factsOf(store.datastore, address);
+  await showAddressOf(text, store, options.output, terminal);
+  return 0;
+}
+
+/** @throws TortieError `option-invalid`, `address-outside-pools` */
+export async function showAddressOf(
+  text: string,
+  store: Pick<Store, "datastore" | "unreadable">,
+  output: Output,
+  terminal: Terminal,
+): Promise<void> {
+  const facts = await factsOf(store.datastore, parseIp(text));
   noteUnreadable(store, terminal);
-  if (options.output === "json" || options.output === "yaml") {
-    await printDocument(terminal, options.output, stringifyJson(facts, 2));
-    return 0;
-  }
+  if (output === "json" || output === "yaml") return printDocument(terminal, output, stringifyJson(facts, 2));
   const { address: name, standing, ...rest } = facts;
   terminal.out(`${terminal.colors.bold(name ?? "")} is ${standing}`);
   for (const line of columns(Object.entries(rest).flatMap(([key, value]) => (value === undefined ? [] : [[labelOf(key), value]]))))
     terminal.out(line);
-  return 0;
 }
 
 /** Writes "freeAgain" as people do. */

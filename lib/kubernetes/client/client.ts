@@ -29,12 +29,15 @@ export function openApiClient(config: KubernetesSettings, env: Environment, limi
   return createApiClient(resolveApiConfig(config, env), limits);
 }
 
+/** Is a client whose connection can also carry what is no single request. */
+export type ConnectedClient = ApiClient & Pick<ApiConnection, "exchange" | "socket">;
+
 /**
  * Makes a client that connects at its first request.
  *
  * @param limits where they differ from the defaults
  */
-export function createApiClient(config: ApiConfig, limits: Partial<ClientLimits> = {}): ApiClient {
+export function createApiClient(config: ApiConfig, limits: Partial<ClientLimits> = {}): ConnectedClient {
   return new HttpApiClient(config, { ...DEFAULT_LIMITS, ...limits });
 }
 

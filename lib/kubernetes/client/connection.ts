@@ -8,6 +8,7 @@
 import { Secrets } from "../../log/secrets.ts";
 import type { ApiCall } from "../api-client.ts";
 import type { ApiConfig, ClientCertificate } from "../config/api-config.ts";
+import { tlsMaterial } from "./tls.ts";
 import type { Exchanged } from "./transport.ts";
 import { Transport, type WireRequest } from "./transport.ts";
 import { TransportError } from "./transport-error.ts";
@@ -44,6 +45,18 @@ export class ApiConnection {
   stream(asked: Pick<ApiCall, "path" | "accept">, signal: AbortSignal, limitMs = LIMIT_MS): Promise<Response> {
     const call = { method: "GET", ...asked } as const;
     return this.#send(call, (session) => session.transport.stream(wireRequest(call, session, true), signal, limitMs));
+  }
+
+  /** Begins a WebSocket, in our name and judging the server as requests do; whoever asks for it closes it. @throws TortieError `credentials-failed` */
+  async socket(path: string, protocols: readonly string[]): Promise<WebSocket> {
+    const { config, headers, certificate } = await this.sessions.current();
+    const { server, trust, proxy } = config;
+    return new WebSocket(`${server.isTls ? "wss" : "ws"}://${server.authority}${server.basePath}${path}`, {
+      protocols: [...protocols],
+      headers: Object.fromEntries(headers.filter(([name]) => name !== "Accept")),
+      ...(server.isTls && { tls: tlsMaterial(trust, certificate, () => {}) }),
+      ...(proxy !== undefined && { proxy }),
+    });
   }
 
   /** Takes out what must not appear in a message. */

@@ -18,6 +18,8 @@ export interface Selection {
   readonly cluster: Entry | undefined;
   /** Absent where the context names none: then we are anonymous. */
   readonly user: Entry | undefined;
+  /** Of the context; absent where it names none. */
+  readonly namespace: string | undefined;
   /** For messages: `context "x" of /root/.kube/config`. */
   readonly place: string;
 }
@@ -50,6 +52,7 @@ export function readKubeconfig(paths: string, wanted: string | undefined): Selec
   return {
     cluster: referenced(files, context.fields, "clusters", "cluster"),
     user: referenced(files, context.fields, "users", "user"),
+    namespace: context.fields.text("namespace"),
     place,
   };
 }

@@ -222,6 +222,30 @@ describe("A-O01: an ADD, then three builds that change nothing", () => {
     await until("the state", async () => (await stored())?.status?.state === "not-ready");
     expect(asked()).toEqual(["POST", "PATCH"]);
   });
+
+  it("shows its problem in the table that kubectl prints, and no longer when it is mended", async () => {
+    const { pod, agent } = await agentWithObject();
+    const shown = async () => {
+      const answer = await connection.exchange({
+        ...{ method: "GET", path: `/apis/${API_VERSION}/namespaces/default/${PLURAL}` },
+        accept: "application/json;as=Table;v=v1;g=meta.k8s.io",
+      });
+      const table: { columnDefinitions: { name: string }[]; rows: { cells: unknown[] }[] } = JSON.parse(answer.body);
+      return Object.fromEntries(table.columnDefinitions.map(({ name }, index) => [name, table.rows[0]?.cells[index]]));
+    };
+    const well = { ...endpointOf(pod), object: agent.endpoints.get(12)?.object ?? { uid: "" } };
+    agent.endpoints.set(12, { ...well, state: "not-ready", problem: "the route is missing" });
+    agent.objects.changed({ id: 12 });
+    await until("the problem", async () => (await stored())?.status?.problem !== undefined);
+    expect(await shown()).toMatchObject({
+      ...{ Name: "web", Node: NODE, State: "not-ready", IPv4: "10.60.0.4", IPv6: "fd00::4", Problem: "the route is missing" },
+      ...{ Age: expect.any(String), Endpoint: 12, Container: "c1" },
+    });
+    agent.endpoints.set(12, well);
+    agent.objects.changed({ id: 12 });
+    await until("the end of the problem", async () => (await stored())?.status?.problem === undefined);
+    expect(await shown()).toMatchObject({ State: "ready", Problem: null });
+  });
 });
 
 describe("A-O02: an object that is not as it should be", () => {

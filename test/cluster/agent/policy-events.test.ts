@@ -92,7 +92,7 @@ describe("An agent that enforces policy", () => {
         involvedObject: expect.objectContaining({ kind: "Pod", name: "b", uid }),
       }),
     ]);
-    expect((await world.agent.request("GET", "/healthz")).text).not.toContain("may not create events");
+    expect((await world.agent.request("GET", "/healthz")).text).not.toContain("may not create and patch events");
   }, 120_000);
 
   it("waits for what was changed a moment ago, and says when it is gone", async () => {

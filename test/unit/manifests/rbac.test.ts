@@ -102,11 +102,12 @@ describe("manifests/node/rbac.yaml", () => {
     const plugins = rulesOf(pluginAccess());
     const added = [...rulesOf(agentAccess())].filter((right) => !plugins.has(right) && !/^(list|watch) /.test(right));
     expect(added.sort()).toEqual([
-      // At a pod whose packets are dropped, at a policy that is invalid.
+      // At a pod whose ADD fails or whose packets are dropped, at a policy that is invalid.
       "create /events",
       "create tortie.dev/tortieendpoints",
       "delete tortie.dev/tortieendpoints",
       "get tortie.dev/tortieendpoints",
+      "patch /events",
       "patch /nodes/status",
       "patch tortie.dev/tortieendpoints",
       "patch tortie.dev/tortieendpoints/status",

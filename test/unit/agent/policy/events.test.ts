@@ -1,3 +1,4 @@
+import { EventWriter } from "../../../../agent/observe/events.ts";
 import type { Drop } from "../../../../agent/policy/drop.ts";
 import { PolicyEvents } from "../../../../agent/policy/events.ts";
 import { Health } from "../../../../lib/resident/health.ts";
@@ -15,7 +16,7 @@ function world() {
   const written: Written[] = [];
   const lines: string[] = [];
   const state = { status: 201 };
-  const events = new PolicyEvents({
+  const writer = new EventWriter({
     connection: {
       async exchange({ path, body = "" }) {
         written.push({ path, body: JSON.parse(body) });
@@ -23,12 +24,13 @@ function world() {
       },
     },
     node: "node-a",
-    uidOf: (pod) => (pod === "shop/gone" ? undefined : `uid of ${pod}`),
     clock,
     log: { debug: (text) => void lines.push(text) },
     health,
   });
-  return { clock, health, written, lines, state, events };
+  const uidOf = (pod: string) => (pod === "shop/gone" ? undefined : `uid of ${pod}`);
+  const events = new PolicyEvents({ events: writer, uidOf, clock });
+  return { clock, health, written, lines, state, events, writer };
 }
 
 const DROP: Drop = {
@@ -144,7 +146,9 @@ describe("events", () => {
     state.status = 403;
     events.dropped(DROP);
     await clock.advance(2000);
-    expect(health.document().findings).toEqual(["the agent's account may not create events: drops are not told of at the pods"]);
+    expect(health.document().findings).toEqual([
+      "the agent's account may not create and patch events: what goes wrong is not said at the pods",
+    ]);
     state.status = 409;
     events.invalid(POLICY);
     await clock.advance(2000);
@@ -152,7 +156,7 @@ describe("events", () => {
   });
 
   it("that the server does not take are left out, and those behind them are written", async () => {
-    const { clock, written, lines, state, events } = world();
+    const { clock, written, lines, state, events, writer } = world();
     state.status = 500;
     events.dropped(DROP);
     await clock.advance(2000);
@@ -162,7 +166,7 @@ describe("events", () => {
     expect(lines).toEqual(["an event was not written"]);
     expect(written).toHaveLength(2);
     events.dropped({ ...DROP, pod: "shop/a" });
-    await events[Symbol.asyncDispose]();
+    await writer[Symbol.asyncDispose]();
     events.dropped({ ...DROP, pod: "shop/b" });
     expect(written).toHaveLength(3);
   });

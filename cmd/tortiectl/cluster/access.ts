@@ -1,0 +1,108 @@
+/** Opens the cluster that kubectl means: its file, its context, its namespace. Reads lists of objects, and says what a refusal means. */
+import { homedir } from "node:os";
+import { GROUP, PLURAL, VERSION } from "../../../agent/objects/endpoint-object.ts";
+import type { Environment } from "../../../lib/cni/protocol.ts";
+import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
+import { kubernetesDatastore } from "../../../lib/datastore/kubernetes/kubernetes-datastore.ts";
+import { TortieError } from "../../../lib/errors/errors.ts";
+import type { Fields } from "../../../lib/json/decode.ts";
+import { ApiError, pagesOf, parsePage, type Selectors } from "../../../lib/kubernetes/api-client.ts";
+import { type ConnectedClient, createApiClient } from "../../../lib/kubernetes/client/client.ts";
+import { readKubeconfig } from "../../../lib/kubernetes/config/kubeconfig.ts";
+import { resolveApiConfig } from "../../../lib/kubernetes/config/resolve.ts";
+import { isThere } from "../../../lib/system/files.ts";
+
+/** Has what every command of `kubectl tortie` takes. */
+export interface ClusterOptions {
+  /** `undefined`: KUBECONFIG, else ~/.kube/config, else the pod's own account. */
+  readonly kubeconfig: string | undefined;
+  readonly context: string | undefined;
+}
+
+export interface Cluster extends Disposable {
+  readonly client: ConnectedClient;
+  /** Namespace of the context. */
+  readonly namespace: string;
+  /** Has the pools and blocks; not to be closed by itself. */
+  readonly datastore: ReturnType<typeof kubernetesDatastore>;
+  /** What lists of the datastore had to leave out: a message for each object. */
+  readonly unreadable: ReadonlySet<string>;
+  /** Lists objects of every page. @throws TortieError; ApiError of status 404 where the server does not know the kind */
+  list(path: string, selectors?: Selectors): Promise<readonly Fields[]>;
+}
+
+/** @throws TortieError `kubeconfig-missing`, `kubeconfig-unreadable`, `kubeconfig-invalid` */
+export function openCluster(options: ClusterOptions): Cluster {
+  const env = environmentOf(options);
+  const client = createApiClient(resolveApiConfig(decodeNetworkConfig({ datastore_type: "kubernetes" }), env));
+  const unreadable = new Set<string>();
+  return {
+    client,
+    namespace: namespaceOf(env),
+    unreadable,
+    datastore: kubernetesDatastore(client, { onDamaged: ({ message }) => void unreadable.add(message) }),
+    list: (path, selectors = {}) => explained(() => everyPage(client, path, selectors)),
+    [Symbol.dispose]: () => client.close(),
+  };
+}
+
+/** Lets the options win over everything that the environment says about API servers. */
+export function environmentOf({ kubeconfig, context }: ClusterOptions, env: Environment = process.env): Environment {
+  const { CALICO_K8S_API_ENDPOINT: _, K8S_API_ENDPOINT: __, CALICO_KUBECONFIG: ___, ...others } = env;
+  const own = `${env.HOME || homedir()}/.kube/config`;
+  const isInPod = (env.KUBERNETES_SERVICE_HOST ?? "") !== "" && !isThere(own);
+  const file = kubeconfig ?? (env.KUBECONFIG || (isInPod ? undefined : own));
+  return {
+    ...others,
+    CALICO_DATASTORE_TYPE: "kubernetes",
+    ...(file !== undefined && { KUBECONFIG: file }),
+    ...(context !== undefined && { K8S_CURRENT_CONTEXT: context }),
+  };
+}
+
+/** Returns the namespace that kubectl would mean. */
+function namespaceOf({ KUBECONFIG: files, K8S_CURRENT_CONTEXT: context }: Environment): string {
+  return (files === undefined ? undefined : readKubeconfig(files, context).namespace) ?? "default";
+}
+
+async function everyPage(client: ConnectedClient, path: string, selectors: Selectors): Promise<readonly Fields[]> {
+  const items: Fields[] = [];
+  const ask = async (query: string) => parsePage(await client.request({ method: "GET", path: `${path}${query}` }));
+  for await (const page of pagesOf(ask, selectors, false)) items.push(...page.items);
+  return items;
+}
+
+/** Gives what the server refused, or did not answer, its word. @throws what `ask` throws */
+export async function explained<T>(ask: () => Promise<T>): Promise<T> {
+  try {
+    return await ask();
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    if (error.status === 401 || error.status === 403) {
+      const next =
+        "take a --context or --kubeconfig whose account has that right; docs/how-to/kubectl-tortie.md lists what each command needs";
+      throw new TortieError("datastore-unauthorized", error.message, { cause: error, next });
+    }
+    if (error.status !== 0 && error.status < 500) throw error;
+    throw new TortieError("datastore-unavailable", error.message, {
+      cause: error,
+      next: "kubectl version says whether the API server answers",
+    });
+  }
+}
+
+/** Lists objects of a kind that a cluster may lack, or that an account may not read: then there are none. */
+export async function listIfAny(cluster: Cluster, path: string, selectors: Selectors = {}): Promise<readonly Fields[]> {
+  try {
+    return await cluster.list(path, selectors);
+  } catch (error) {
+    const isRefused = error instanceof TortieError && error.word === "datastore-unauthorized";
+    if (isRefused || (error instanceof ApiError && error.status === 404)) return [];
+    throw error;
+  }
+}
+
+/** @param within "/namespaces/NAME"; empty for all @returns the path of the agents' endpoint objects */
+export function endpointObjects(within = ""): string {
+  return `/apis/${GROUP}/${VERSION}${within}/${PLURAL}`;
+}
