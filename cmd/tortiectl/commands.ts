@@ -146,6 +146,12 @@ export function routesCommand({ terminal, finish }: CommandContext): CommandModu
     builder: (routes) =>
       routes
         .command({
+          command: "show",
+          describe: "The routes to other nodes that the kernel of this one has: direct ones, and those through a VXLAN device",
+          builder: (command) => command.option("json", JSON_OUTPUT),
+          handler: async ({ json }) => finish((await import("./show-routes.ts")).showRoutes(json === true, terminal)),
+        })
+        .command({
           command: "remove",
           describe: "Remove the routes and VXLAN devices that an agent has made; one that runs with --node-routes makes them again",
           builder: (command) => command.option("json", JSON_OUTPUT),

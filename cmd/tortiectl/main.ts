@@ -14,6 +14,7 @@ import { nodeCommand } from "./node/command.ts";
 import { policyCommand } from "./policy/command.ts";
 import { repairCommand } from "./repair/command.ts";
 import { type CommandContext, processTerminal, type Terminal } from "./terminal.ts";
+import { uiCommand } from "./ui/command.ts";
 
 const TORTIECTL: Program = {
   name: "tortiectl",
@@ -48,5 +49,6 @@ function commandsOf(parser: Argv, context: CommandContext): Argv {
     .command(validateCommand(context))
     .command(natCommand(context))
     .command(routesCommand(context))
+    .command(uiCommand(context, tortiectl))
     .command(completionCommand(context));
 }

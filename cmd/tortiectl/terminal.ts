@@ -9,6 +9,8 @@ import { DEFAULT_SOCKET } from "../../handover/run-directory.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import { type ErrorWord, messageOf, namingPrivilege, TortieError } from "../../lib/errors/errors.ts";
 import { escapeControlsInLines, excerpt } from "../../lib/log/format.ts";
+import { systemErrorCode } from "../../lib/system/errno.ts";
+import { writeAll } from "../../lib/system/files.ts";
 import { SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
 
 export type Colors = ReturnType<typeof picocolors.createColors>;
@@ -35,7 +37,7 @@ export const NO_COLORS: Colors = picocolors.createColors(false);
 /** Writes to the process's own streams. */
 export function processTerminal(): Terminal {
   return {
-    out: (line) => void process.stdout.write(`${harmless(line)}\n`),
+    out: (line) => printWhole(`${harmless(line)}\n`),
     err: (line) => void process.stderr.write(`${harmless(line)}\n`),
     // ECMA-48: back to the first column, and the line erased.
     ...(process.stderr.isTTY === true && { redraw: (line: string) => void process.stderr.write(`\r\x1b[K${harmless(line)}`) }),
@@ -44,6 +46,18 @@ export function processTerminal(): Terminal {
     ...(process.stdout.isTTY === true && { columns: process.stdout.columns }),
     colors: picocolors.createColors(wantsColor(process.env, process.stdout.isTTY === true)),
   };
+}
+
+/** An hour: a pager's reader may take a break. */
+const READER_LIMIT_MS = 3_600_000;
+
+/** Writes at once: what still waits when the process ends would be lost. A reader that has seen enough is no error. */
+function printWhole(text: string): void {
+  try {
+    writeAll(1, new TextEncoder().encode(text), "standard output", READER_LIMIT_MS);
+  } catch (error) {
+    if (systemErrorCode(error) !== "EPIPE") throw error;
+  }
 }
 
 /** Matches bold, dim and the plain colours with their ends, as picocolors writes them (ECMA-48, 8.3.117): none of them hides or moves text. */

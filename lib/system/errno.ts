@@ -28,6 +28,7 @@ const ERRNO: readonly (readonly [number, string, string])[] = [
   [27, "EFBIG", "file too large"],
   [28, "ENOSPC", "no space left on device"],
   [30, "EROFS", "read-only file system"],
+  [32, "EPIPE", "broken pipe"],
   [34, "ERANGE", "numerical result out of range"],
   [36, "ENAMETOOLONG", "file name too long"],
   [38, "ENOSYS", "function not implemented"],

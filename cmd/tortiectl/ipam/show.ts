@@ -104,6 +104,7 @@ function poolJson({ pool, limits, blocks, capacity, shares }: PoolView, withBloc
           owner: block.owner === undefined ? null : `${block.owner.type}:${block.owner.name}`,
           capacity: block.capacity,
           ...block.shares,
+          map: block.map.map((standing) => LETTERS[standing]).join(""),
         }))
       : blocks.length,
   };
@@ -204,6 +205,9 @@ type Standing = "used" | "borrowed" | "cooling" | "reserved" | "free";
 export const STANDINGS: readonly Standing[] = ["used", "borrowed", "cooling", "reserved", "free"];
 
 const SIGNS: Readonly<Record<Standing, string>> = { used: "█", borrowed: "▓", cooling: "▒", reserved: "×", free: "·" };
+
+/** Stands for them in JSON, one letter an address. */
+const LETTERS: Readonly<Record<Standing, string>> = { used: "u", borrowed: "b", cooling: "c", reserved: "r", free: "." };
 
 export type Shares = Readonly<Record<Standing, bigint>>;
 

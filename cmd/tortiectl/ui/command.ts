@@ -1,0 +1,31 @@
+import { AGENT_OPTIONS, agentOptions, type CommandContext, command } from "../terminal.ts";
+import type { Tortiectl } from "./run.ts";
+
+/** @param run is `tortiectl` itself: the page shows what its commands say */
+export function uiCommand(context: CommandContext, run: Tortiectl) {
+  return command({
+    command: "ui",
+    describe: "Look at addresses, endpoints, routes, policy and doctor in a browser of this machine",
+    builder: (argv) =>
+      argv
+        .option("socket", AGENT_OPTIONS.socket)
+        .option("datastore", {
+          type: "string",
+          requiresArg: true,
+          describe: "File of a local datastore, default /var/lib/tortie/tortie.db; or etcdv3, which ETCD_ENDPOINTS leads to",
+        })
+        .option("conf", { type: "string", requiresArg: true, describe: "Network configuration (list) whose datastore is meant" })
+        .option("kubeconfig", { type: "string", requiresArg: true, describe: "Kubernetes cluster that this file leads to" })
+        .option("port", { type: "number", default: 0, requiresArg: true, describe: "Port of 127.0.0.1; 0: one that is free" })
+        .option("json", { type: "boolean", default: false, describe: "Print the address as JSON" })
+        .conflicts({ datastore: ["conf", "kubeconfig"], kubeconfig: "conf" })
+        .example([
+          ["$0 ui", "This node, by its agent and its datastore"],
+          ["$0 ui --kubeconfig ~/.kube/config", "A cluster's addresses, from anywhere"],
+        ]),
+    handler: async (given) => {
+      const options = { ...given, ...agentOptions(given) };
+      context.finish(await (await import("./run.ts")).serveUi(options, context.terminal, run));
+    },
+  });
+}
