@@ -52,6 +52,6 @@ function knownHostEnds(host: HostSockets): ReadonlySet<string> | undefined {
 
 function namesIn({ netfilter }: HostSockets, map: string): ReadonlySet<string> {
   const messages = unlessRefused(ENOENT, () => netfilter.dump(ask("element", "inet", POLICY_TABLE, map))) ?? [];
-  const elements = elementsIn(messages, { fields: [IFNAME], isMap: true, isInterval: false });
+  const elements = elementsIn(messages, { fields: [IFNAME], isMap: true });
   return new Set([...(elements?.keys() ?? [])].map((key) => Buffer.from(key.replace(/\0.*$/, ""), "latin1").toString()));
 }

@@ -57,7 +57,9 @@ export class PolicyEndpoints implements Disposable {
 
   /** Takes an endpoint from its record, which is committed. */
   record(record: EndpointRecord): void {
-    const endpoint = endpointOf(record);
+    const coming = this.#known.get(record.hostInterface?.name ?? "")?.coming;
+    // What the ADD has told need not be read from its record again.
+    const endpoint = coming !== undefined && isOf(coming, record) ? coming : endpointOf(record);
     if (endpoint === undefined) return;
     const { hostInterface: host } = endpoint;
     const known = this.#of(host);
@@ -176,6 +178,12 @@ export class PolicyEndpoints implements Disposable {
     const workload = wanted.workload ?? unknown;
     return workload && { addresses, pod: workload };
   }
+}
+
+/** Says whether the record is that of this ADD: no two pods of one name have an address in common. */
+function isOf({ addresses, pod }: NewEndpoint, record: EndpointRecord): boolean {
+  if (pod !== undefined && (record.pod !== keyOf(pod) || record.podUID !== pod.uid)) return false;
+  return addresses.map(formatAddress).join() === record.addresses.map(({ address }) => address).join();
 }
 
 /** @returns `undefined` for an attachment without a link of ours */

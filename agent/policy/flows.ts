@@ -16,9 +16,9 @@ import type { Realised } from "./passes.ts";
 
 export interface FlowTable {
   /** Lists, by their text, all addresses that entries have. */
-  addresses(): Iterable<string>;
-  /** Lists entries in which one of the addresses is an end: the kernel walks through its whole table, which takes some 10 ms a family. */
-  of(addresses: readonly Address[]): readonly TrackedFlow[];
+  addresses(): Promise<Iterable<string>>;
+  /** Lists entries in which one of the addresses is an end: another thread walks through the kernel's whole table, for 10 ms and more. */
+  of(addresses: readonly Address[]): Promise<readonly TrackedFlow[]>;
   /** Succeeds for one that is gone. */
   remove(flows: readonly TrackedFlow[]): void;
 }
@@ -34,10 +34,10 @@ export interface FlowParts {
 const TCP = 6;
 /** Between two looks at entries that a change may concern. */
 const LOOK_EVERY_MS = 1_000;
-/** Gathers the addresses of pods that go in a burst. */
-const RELEASED_MS = 100;
-/** Judged without a pause of the event loop. */
-const SLICE = 500;
+/** Gathers the addresses of pods that go: each look costs as much for one as for all. */
+const RELEASED_MS = 1_000;
+/** Judged, or ended, without a pause of the event loop. */
+const SLICE = 200;
 
 export class Flows {
   readonly #parts: FlowParts;
@@ -50,23 +50,22 @@ export class Flows {
   #running: Promise<void> | undefined;
   /** Addresses that may have entries of an earlier pod. */
   readonly #used = new Set<string>();
+  #isListed = false;
   /** Addresses among them whose pods have gone since the last look. */
   readonly #released = new Map<string, Address>();
-  #ending: Promise<void> | undefined;
+  #gathering: Promise<void> | undefined;
+  /** Ends one after the other: what is found for an address that is given meanwhile would be its new pod's. */
+  #ending: Promise<void>;
+  readonly #stopping = new AbortController();
 
   constructor(parts: FlowParts) {
     this.#parts = parts;
-    try {
-      for (const address of parts.table.addresses()) this.#used.add(address);
-    } catch (error) {
-      parts.log.error(`connections cannot be listed, so that those of pods that have gone are not ended: ${messageOf(error)}`);
-    }
+    this.#ending = this.#listUsed();
   }
 
   /** Ends what is left of an earlier pod's connections before its address is another pod's. Costs nothing where there can be none. */
-  given(addresses: readonly Address[]): void {
-    const used = addresses.filter((address) => this.#used.has(formatAddress(address)));
-    if (used.length > 0) this.#endAll(used);
+  async given(addresses: readonly Address[]): Promise<void> {
+    if (!this.#isListed || addresses.some((address) => this.#used.has(formatAddress(address)))) await this.#end(addresses);
   }
 
   /** Ends soon the connections of addresses whose pod has gone; those of a burst together. */
@@ -75,7 +74,7 @@ export class Flows {
       this.#used.add(formatAddress(address));
       this.#released.set(formatAddress(address), address);
     }
-    this.#ending ??= this.#endReleased();
+    this.#gathering ??= this.#endReleased();
   }
 
   /** Takes note of what a pass has brought into the kernel, and judges behind it the entries that this may end. */
@@ -95,29 +94,56 @@ export class Flows {
   async stop(): Promise<void> {
     this.#concerned.clear();
     this.#released.clear();
-    await Promise.all([this.#running, this.#ending]);
+    this.#stopping.abort();
+    await Promise.all([this.#running, this.#gathering]);
+    await this.#ending;
+  }
+
+  async #listUsed(): Promise<void> {
+    const { table, log } = this.#parts;
+    try {
+      for (const address of await table.addresses()) this.#used.add(address);
+    } catch (error) {
+      log.error(`connections cannot be listed, so that those of pods that have gone are not ended: ${messageOf(error)}`);
+    }
+    this.#isListed = true;
   }
 
   async #endReleased(): Promise<void> {
     while (this.#released.size > 0) {
-      await this.#parts.clock.sleep(RELEASED_MS);
-      // Those that were given again meanwhile are done.
-      const left = [...this.#released].filter(([text]) => this.#used.has(text)).map(([, address]) => address);
+      await this.#parts.clock.sleep(RELEASED_MS, this.#stopping.signal);
+      const released = [...this.#released.values()];
       this.#released.clear();
-      if (left.length > 0) this.#endAll(left);
+      await this.#end(released);
     }
-    this.#ending = undefined;
+    this.#gathering = undefined;
   }
 
-  #endAll(addresses: readonly Address[]): void {
-    const { table, log } = this.#parts;
+  #end(addresses: readonly Address[]): Promise<void> {
+    this.#ending = this.#ending.then(() => this.#endAll(addresses.filter((address) => this.#used.has(formatAddress(address)))));
+    return this.#ending;
+  }
+
+  async #endAll(addresses: readonly Address[]): Promise<void> {
+    if (addresses.length === 0) return;
     try {
-      const found = table.of(addresses);
-      if (found.length > 0) table.remove(found);
+      await this.#remove(await this.#parts.table.of(addresses), () => true);
       for (const address of addresses) this.#used.delete(formatAddress(address));
     } catch (error) {
-      log.error(`connections of ${addresses.map(formatAddress).join(", ")} are not ended: ${messageOf(error)}`);
+      this.#parts.log.error(`connections of ${addresses.map(formatAddress).join(", ")} are not ended: ${messageOf(error)}`);
     }
+  }
+
+  /** Removes entries, with pauses for whatever else goes on. @returns how many there were */
+  async #remove(entries: readonly TrackedFlow[], isMeant: (entry: TrackedFlow) => boolean): Promise<number> {
+    let removed = 0;
+    for (let at = 0; at < entries.length; at += SLICE) {
+      const meant = entries.slice(at, at + SLICE).filter(isMeant);
+      if (meant.length > 0) this.#parts.table.remove(meant);
+      removed += meant.length;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    return removed;
   }
 
   #compare({ endpoints, addresses, blocks }: Exclude<Realised, "all">): void {
@@ -152,21 +178,15 @@ export class Flows {
       } catch (error) {
         log.error(`running connections are not judged again: ${messageOf(error)}`);
       }
-      await clock.sleep(LOOK_EVERY_MS);
+      await clock.sleep(LOOK_EVERY_MS, this.#stopping.signal);
     }
     this.#running = undefined;
   }
 
   async #judge(concerned: readonly Address[]): Promise<void> {
     const { table, log } = this.#parts;
-    const entries = table.of(concerned).filter(({ protocol }) => protocol !== TCP);
-    let ended = 0;
-    for (let at = 0; at < entries.length; at += SLICE) {
-      const denied = entries.slice(at, at + SLICE).filter((entry) => this.#isDenied(entry));
-      if (denied.length > 0) table.remove(denied);
-      ended += denied.length;
-      await new Promise((resolve) => setImmediate(resolve));
-    }
+    const entries = (await table.of(concerned)).filter(({ protocol }) => protocol !== TCP);
+    const ended = await this.#remove(entries, (entry) => this.#isDenied(entry));
     if (ended > 0) log.info("connections that policy no longer allows are ended", { connections: ended });
   }
 

@@ -56,15 +56,12 @@ export class PolicyGate implements CallPolicy {
       .find((other) => other.hostInterface === hostInterface)
       ?.addresses.map(formatAddress);
     const given = addresses.filter((address) => before?.includes(formatAddress(address)) !== true);
+    await using undo = new AsyncDisposableStack();
     const takeBack = endpoints.admit(endpoint, found && workloadOf(found));
-    flows.given(given);
-    await this.#beforeLink(signal);
-    return {
-      async [Symbol.asyncDispose]() {
-        takeBack();
-        flows.released(given);
-      },
-    };
+    undo.defer(async () => flows.released(given));
+    undo.defer(async () => takeBack());
+    await Promise.all([flows.given(given), this.#beforeLink(signal)]);
+    return undo.move();
   }
 
   async ready(hostInterface: string, signal: AbortSignal): Promise<void> {

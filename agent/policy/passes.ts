@@ -150,9 +150,11 @@ export class Passes {
 
   async #untilDue(): Promise<void> {
     const { clock } = this.#parts;
+    // Whoever tells of something and waits for it has begun to wait then.
+    await Promise.resolve();
     const isAwaited = this.#waiting.length > 0 && this.#failures === 0;
-    const pauseMs =
-      this.#failures > 0 ? pauseAfter(this.#failures, AFTER_FAILURE, clock) : isAwaited ? 0 : this.#begunAt + WINDOW_MS - clock.now();
+    if (isAwaited) return;
+    const pauseMs = this.#failures > 0 ? pauseAfter(this.#failures, AFTER_FAILURE, clock) : this.#begunAt + WINDOW_MS - clock.now();
     if (pauseMs > 0) {
       this.#pause = new AbortController();
       await clock.sleep(pauseMs, this.#pause.signal);

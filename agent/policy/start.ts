@@ -175,8 +175,8 @@ class DecidedPolicy implements AgentPolicy {
       ...this.#parts,
       sources,
       flows: {
-        addresses: () => addressesOfFlows(host.netfilter),
-        of: (addresses) => flowsOf(host.netfilter, addresses),
+        addresses: addressesOfFlows,
+        of: flowsOf,
         remove: (flows) => void deleteFlows(host.netfilter, flows),
       },
       restored: this.#restored.promise,

@@ -7,6 +7,7 @@ const NFNL_SUBSYS_CTNETLINK = 1;
 const IPCTNL_MSG_CT_GET = 1;
 const IPCTNL_MSG_CT_DELETE = 2;
 const NFGENMSG_BYTES = 4;
+const AF_UNSPEC = 0;
 
 const CTA_TUPLE_ORIG = 1;
 const CTA_TUPLE_REPLY = 2;
@@ -68,14 +69,14 @@ export interface TrackedFlow {
   readonly key: readonly Attribute[];
 }
 
-/** Asks for all connections of a family, in a dump. */
-export function askForFlows(family: Family): Request {
-  return request(IPCTNL_MSG_CT_GET, family, []);
+/** Asks for all connections of both families, in a dump. */
+export function askForFlows(): Request {
+  return request(IPCTNL_MSG_CT_GET, AF_UNSPEC, []);
 }
 
 /** Deletes this connection, and none that has the same addresses and ports by now. */
 export function deleteFlow({ family, key }: TrackedFlow): Request {
-  return request(IPCTNL_MSG_CT_DELETE, family, key);
+  return request(IPCTNL_MSG_CT_DELETE, numberOf(family), key);
 }
 
 /**
@@ -149,7 +150,8 @@ function tcpStateIn(nested: Uint8Array | undefined): TcpState | undefined {
   return state === undefined ? undefined : TCP_STATES[state];
 }
 
-function request(type: number, family: Family, attributes: readonly Attribute[]): Request {
-  const payload = structure(NFGENMSG_BYTES, (view) => view.setUint8(0, numberOf(family)), attributes);
+/** @param family as struct nfgenmsg has it */
+function request(type: number, family: number, attributes: readonly Attribute[]): Request {
+  const payload = structure(NFGENMSG_BYTES, (view) => view.setUint8(0, family), attributes);
   return { type: (NFNL_SUBSYS_CTNETLINK << 8) | type, payload };
 }

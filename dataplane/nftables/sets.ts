@@ -1,9 +1,8 @@
 /**
  * Encodes and reads sets and verdict maps of nf_tables with their elements (include/uapi/linux/netfilter/nf_tables.h). A key can have several
- * fields, each padded to four bytes; one with a single field can be an interval.
+ * fields, each padded to four bytes.
  *
- * An element is a pair of strings: the bytes of its key, one character a byte (of an interval the first key and the last one, one after the
- * other), and its verdict: "goto CHAIN", "return", or "" in a plain set. They are compact, and they are found in a `Map`.
+ * An element is a pair of strings: the bytes of its key, one character a byte, and its verdict: "goto CHAIN", "return", or "" in a plain set. They are compact, and they are found in a `Map`.
  */
 import { type Attribute, attributeMap, bytes, type Message, NetlinkFormatError, NLM_F_CREATE, nest, u32be } from "../netlink/message.ts";
 import type { Request } from "../netlink/socket.ts";
@@ -22,7 +21,6 @@ const NFTA_SET_USERDATA = 13;
 const HOST_ORDER = Uint8Array.of(0, 4, 1, 0, 0, 0);
 const NFTA_SET_DESC_SIZE = 1;
 const NFT_SET_ANONYMOUS = 0x1;
-const NFT_SET_INTERVAL = 0x4;
 const NFT_SET_MAP = 0x8;
 const NFT_SET_TIMEOUT = 0x10;
 const NFT_SET_EVAL = 0x20;
@@ -30,8 +28,6 @@ const NFT_DATA_VERDICT = 0xffffff00;
 const NFTA_SET_ELEM_LIST_ELEMENTS = 3;
 const NFTA_SET_ELEM_KEY = 1;
 const NFTA_SET_ELEM_DATA = 2;
-const NFTA_SET_ELEM_FLAGS = 3;
-const NFT_SET_ELEM_INTERVAL_END = 1;
 const NFTA_DATA_VALUE = 1;
 const NFTA_DATA_VERDICT = 2;
 const NFTA_VERDICT_CODE = 1;
@@ -59,7 +55,6 @@ export interface SetShape {
   readonly fields: readonly Field[];
   /** Each element has a verdict. */
   readonly isMap: boolean;
-  readonly isInterval: boolean;
   /** Rules add the elements, which go when the time is over without another packet. */
   readonly filledByRules?: { readonly most: number; readonly seconds: number };
 }
@@ -67,7 +62,7 @@ export interface SetShape {
 /** Elements of one set: key → verdict. */
 export type Elements = ReadonlyMap<string, string>;
 
-/** Length of a key in registers; that of an interval is twice as long here. */
+/** Length of a key in registers. */
 export function keyBytes({ fields }: SetShape): number {
   return fields.length === 1 ? (fields[0]?.bytes ?? 0) : fields.reduce((sum, field) => sum + padded(field.bytes), 0);
 }
@@ -94,11 +89,7 @@ function definitionOf(shape: SetShape): Attribute[] {
 }
 
 function flagsOf(shape: SetShape): number {
-  return (
-    (shape.isInterval ? NFT_SET_INTERVAL : 0) |
-    (shape.isMap ? NFT_SET_MAP : 0) |
-    (shape.filledByRules === undefined ? 0 : NFT_SET_TIMEOUT | NFT_SET_EVAL)
-  );
+  return (shape.isMap ? NFT_SET_MAP : 0) | (shape.filledByRules === undefined ? 0 : NFT_SET_TIMEOUT | NFT_SET_EVAL);
 }
 
 function keyType({ fields }: SetShape): number {
@@ -128,7 +119,7 @@ export function isAnonymous({ payload }: Message): boolean {
 
 /** Limits the elements of one message: an attribute ends at 64 KiB. */
 const MOST_BYTES = 60_000;
-/** Has room for a start of an interval with its verdict, and its end. */
+/** Has room for an element with its verdict. */
 const ROOM_BYTES = 1024;
 
 /** Makes requests that add elements, as many as they need. One that is there already with another verdict is refused by the kernel. */
@@ -142,24 +133,18 @@ export function* addElements(
   const encoder = new ElementsEncoder();
   const request = () => about("new", "element", family, [table, set], [encoder.take()], NLM_F_CREATE);
   for (const [key, verdict] of elements) {
-    encoder.add(shape, key, shape.isMap ? verdict : undefined);
+    encoder.add(key, shape.isMap ? verdict : undefined);
     if (encoder.isFull) yield request();
   }
   if (!encoder.isEmpty) yield request();
 }
 
 /** Makes requests that delete elements, which must be there. */
-export function* deleteElements(
-  family: TableFamily,
-  table: string,
-  set: string,
-  shape: SetShape,
-  keys: Iterable<string>,
-): Generator<Request> {
+export function* deleteElements(family: TableFamily, table: string, set: string, keys: Iterable<string>): Generator<Request> {
   const encoder = new ElementsEncoder();
   const request = () => about("delete", "element", family, [table, set], [encoder.take()]);
   for (const key of keys) {
-    encoder.add(shape, key, undefined);
+    encoder.add(key, undefined);
     if (encoder.isFull) yield request();
   }
   if (!encoder.isEmpty) yield request();
@@ -191,19 +176,10 @@ class ElementsEncoder {
     return { type: NFTA_SET_ELEM_LIST_ELEMENTS | NLA_F_NESTED, payload };
   }
 
-  add(shape: SetShape, key: string, verdict: string | undefined): void {
+  add(key: string, verdict: string | undefined): void {
     if (this.#buffer.length - this.#at < ROOM_BYTES) this.#buffer = Buffer.concat([this.#buffer], 2 * this.#buffer.length);
-    const length = keyBytes(shape);
-    this.#element(key.slice(0, length), verdict, false);
-    // The kernel keeps the first key of an interval, and the first one behind it; an interval up to the last key of all has no end.
-    const behind = shape.isInterval ? following(key.slice(length)) : undefined;
-    if (behind !== undefined) this.#element(behind, undefined, true);
-  }
-
-  #element(key: string, verdict: string | undefined, isEnd: boolean): void {
     const start = this.#open(NFTA_LIST_ELEM);
     this.#key(NFTA_SET_ELEM_KEY, key);
-    if (isEnd) this.#number(NFTA_SET_ELEM_FLAGS, NFT_SET_ELEM_INTERVAL_END);
     if (verdict !== undefined) this.#verdict(verdict);
     this.#close(start);
   }
@@ -250,41 +226,18 @@ class ElementsEncoder {
 
 /**
  * Reads the elements of a dump.
- * @returns `undefined` when they are none that `addElements` makes: an interval without a start, a verdict that we do not use
+ * @returns `undefined` when they are none that `addElements` makes: a verdict that we do not use
  */
 export function elementsIn(messages: readonly Message[], shape: SetShape): Map<string, string> | undefined {
   const result = new Map<string, string>();
-  const edges: Edge[] = [];
   for (const message of messages) {
     const reader = new ElementsReader(message);
     for (const element of reader.elements()) {
-      const key = reader.keyOf(element);
-      const isEnd = shape.isInterval && reader.isEnd(element);
-      const verdict = shape.isMap && !isEnd ? reader.verdictOf(element) : "";
+      const verdict = shape.isMap ? reader.verdictOf(element) : "";
       if (verdict === undefined) return undefined;
-      if (shape.isInterval) edges.push({ key, isEnd, verdict });
-      else result.set(key, verdict);
+      result.set(reader.keyOf(element), verdict);
     }
   }
-  return intervalsOf(edges, result);
-}
-
-interface Edge {
-  readonly key: string;
-  readonly isEnd: boolean;
-  readonly verdict: string;
-}
-
-/** Joins each start with the end that follows it. At equal keys one interval ends before the next one starts. */
-function intervalsOf(edges: Edge[], result: Map<string, string>): Map<string, string> | undefined {
-  edges.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : Number(b.isEnd) - Number(a.isEnd)));
-  let open: Edge | undefined;
-  for (const edge of edges) {
-    if (edge.isEnd !== (open !== undefined)) return undefined;
-    if (open !== undefined) result.set(open.key + preceding(edge.key), open.verdict);
-    open = edge.isEnd ? undefined : edge;
-  }
-  if (open !== undefined) result.set(open.key + "\u00ff".repeat(open.key.length), open.verdict);
   return result;
 }
 
@@ -309,11 +262,6 @@ class ElementsReader {
   keyOf(element: number): string {
     const value = this.#within(this.#within(element, NFTA_SET_ELEM_KEY), NFTA_DATA_VALUE);
     return value < 0 ? "" : this.#bytes.toString("latin1", value + ATTRIBUTE_HEADER, this.#endOf(value));
-  }
-
-  /** Tells whether it is where an interval ends. */
-  isEnd(element: number): boolean {
-    return this.#numberOf(this.#within(element, NFTA_SET_ELEM_FLAGS)) === NFT_SET_ELEM_INTERVAL_END;
   }
 
   /** @returns `undefined` for a verdict that we do not use, or none */
@@ -360,28 +308,6 @@ export function asKey(value: Uint8Array): string {
 /** Writes a name of an interface as a key. */
 export function interfaceKey(name: string): string {
   return Buffer.from(name).toString("latin1").padEnd(IFNAME.bytes, "\0");
-}
-
-/** Returns the key behind this one; `undefined` behind the last of all. */
-function following(key: string): string | undefined {
-  const octets = Buffer.from(key, "latin1");
-  for (let at = octets.length - 1; at >= 0; at--) {
-    const octet = octets[at] ?? 0;
-    octets[at] = (octet + 1) & 0xff;
-    if (octet !== 0xff) return octets.toString("latin1");
-  }
-  return undefined;
-}
-
-/** Returns the key before this one, which is not the first of all where an interval ends. */
-function preceding(key: string): string {
-  const octets = Buffer.from(key, "latin1");
-  for (let at = octets.length - 1; at >= 0; at--) {
-    const octet = octets[at] ?? 0;
-    octets[at] = (octet - 1) & 0xff;
-    if (octet !== 0) break;
-  }
-  return octets.toString("latin1");
 }
 
 function padded(length: number): number {

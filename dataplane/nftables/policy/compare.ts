@@ -7,7 +7,7 @@ import { formatAddress } from "../../../lib/addresses/address.ts";
 import type { Slices } from "../../../lib/system/slices.ts";
 import { type Attribute, addressOf, attributeMap, parseAttributes, readText } from "../../netlink/message.ts";
 import type { Expression } from "../message.ts";
-import { ADDRESS, type Elements, elementsIn, hasShape, IFNAME, INET_PROTO, keyBytes, type SetShape } from "../sets.ts";
+import { ADDRESS, type Elements, elementsIn, hasShape, IFNAME, INET_PROTO, type SetShape } from "../sets.ts";
 import type { FoundChain, FoundTable } from "./dump.ts";
 import { POLICY_TABLE } from "./layout.ts";
 import type { Chain, ElementsChange, NamedSet, Rule, Ruleset, RulesetChange } from "./ruleset.ts";
@@ -174,17 +174,10 @@ function kindOf({ isMap }: SetShape): string {
 
 const PROTOCOLS: Readonly<Record<number, string>> = { 6: "tcp", 17: "udp", 132: "sctp" };
 
-/** Writes a key as `nft` does: "cali1 . tcp . 80-90". */
-function keyInWords(shape: SetShape, key: string): string {
-  const length = keyBytes(shape);
-  const first = fieldsInWords(shape, key.slice(0, length));
-  const last = shape.isInterval ? fieldsInWords(shape, key.slice(length)) : first;
-  return first.map((text, at) => (text === last[at] ? text : `${text}-${last[at]}`)).join(" . ");
-}
-
-function fieldsInWords({ fields }: SetShape, key: string): string[] {
+/** Writes a key as `nft` does: "cali1 . tcp . 80". */
+function keyInWords({ fields }: SetShape, key: string): string {
   let at = 0;
-  return fields.map((field) => {
+  const words = fields.map((field) => {
     const octets = Buffer.from(key.slice(at, at + field.bytes), "latin1");
     at += Math.ceil(field.bytes / 4) * 4;
     if (field === IFNAME) return octets.toString().replace(/\0+$/, "");
@@ -192,4 +185,5 @@ function fieldsInWords({ fields }: SetShape, key: string): string[] {
     if (field === INET_PROTO) return PROTOCOLS[octets[0] ?? 0] ?? String(octets[0]);
     return String(octets.readUInt16BE());
   });
+  return words.join(" . ");
 }

@@ -5,7 +5,7 @@
  *
  * A class has a chain in each direction while an address, a block or a permission names it.
  */
-import { bytesOf, parseAddress } from "../../../lib/addresses/address.ts";
+import { bytesOf, type Family, parseAddress } from "../../../lib/addresses/address.ts";
 import type { Slices } from "../../../lib/system/slices.ts";
 import type {
   AddressInterval,
@@ -20,7 +20,17 @@ import type {
 } from "../../packet-policy.ts";
 import { NO_PREDICATE } from "../../packet-policy.ts";
 import { asKey, interfaceKey, type SetShape } from "../sets.ts";
-import { CLASS_SET_NAMES, CLASS_SETS, type ClassSet, classChain, type LayoutOptions, names, skeleton } from "./layout.ts";
+import {
+  CLASS_SET_NAMES,
+  CLASS_SETS,
+  type ClassSet,
+  classChain,
+  type LayoutOptions,
+  names,
+  PEERS,
+  policyChain,
+  skeleton,
+} from "./layout.ts";
 import { DIRECTIONS } from "./log-prefix.ts";
 import type { Chain, ElementsChange, NamedSet, Ruleset, RulesetChange } from "./ruleset.ts";
 
@@ -224,12 +234,34 @@ export class PolicyContent implements Ruleset {
     }
   }
 
-  #putBlock({ family, first, last }: AddressInterval, name: ClassName | undefined, before: ClassName | undefined): void {
+  #putBlock(block: AddressInterval, name: ClassName | undefined, before: ClassName | undefined): void {
     this.#use(name, before);
-    const key = asKey(bytesOf({ family, value: first })) + asKey(bytesOf({ family, value: last }));
-    for (const direction of DIRECTIONS) {
-      this.#put(names.blocks(direction, family), key, name && `goto ${names.classChain(direction, name)}`);
+    for (const { length, value } of prefixesOf(block)) {
+      const key = asKey(bytesOf({ family: block.family, value }));
+      for (const direction of DIRECTIONS) this.#putPrefix(direction, block.family, length, key, name);
     }
+  }
+
+  #putPrefix(direction: Direction, family: Family, length: number, key: string, name: ClassName | undefined): void {
+    const set = names.blocks(direction, family, length);
+    const wasThere = this.sets.has(set);
+    if (!wasThere && name !== undefined) {
+      this.#touchSet(set);
+      this.sets.set(set, { shape: PEERS[family], elements: new Map() });
+    }
+    this.#put(set, key, name && `goto ${names.classChain(direction, name)}`);
+    if (this.sets.get(set)?.elements.size === 0) {
+      this.#touchSet(set);
+      this.sets.delete(set);
+    }
+    if (wasThere !== this.sets.has(set)) this.#setPolicyChain(direction);
+  }
+
+  #setPolicyChain(direction: Direction): void {
+    const chain = names.policy(direction);
+    this.#touchChain(chain);
+    const lengths = (family: Family) => PREFIX_LENGTHS.filter((length) => this.sets.has(names.blocks(direction, family, length)));
+    this.chains.set(chain, policyChain(direction, { 4: lengths(4), 6: lengths(6) }));
   }
 
   /** Counts one address or block more for a class, and one less for another. */
@@ -318,6 +350,27 @@ function piecesOf({ first, last }: AllowedPorts): (readonly [set: ClassSet, port
     const [set, length] = PIECES.find(([, one]) => port % one === 0 && port + one - 1 <= last) ?? PIECES[3];
     result.push([set, port]);
     port += length;
+  }
+  return result;
+}
+
+const PREFIX_STEP = 4;
+/** The shortest first: most packets that a block allows come from a large one, such as all but some of the internet. */
+const PREFIX_LENGTHS: readonly number[] = Array.from({ length: 128 / PREFIX_STEP }, (_, at) => PREFIX_STEP * (at + 1));
+
+/** Cuts an interval of addresses into prefixes whose lengths are multiples of four bits, as few as there can be. */
+function prefixesOf({ family, first, last }: AddressInterval): { readonly length: number; readonly value: bigint }[] {
+  const bits = family === 4 ? 32 : 128;
+  const result: { length: number; value: bigint }[] = [];
+  for (let value = first; value <= last; ) {
+    let size = 1n;
+    let length = bits;
+    for (let larger = size << 4n; length > PREFIX_STEP && value % larger === 0n && value + larger - 1n <= last; larger <<= 4n) {
+      size = larger;
+      length -= PREFIX_STEP;
+    }
+    result.push({ length, value });
+    value += size;
   }
   return result;
 }

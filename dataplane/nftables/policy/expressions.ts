@@ -65,10 +65,14 @@ export function byEndpoint(direction: Direction, map: string): Expression[] {
   return [meta(ENDS[direction].name), verdictFrom(map)];
 }
 
-/** Does: ip saddr vmap @map: the address of the peer, whoever has sent the packet. */
-export function byPeer(direction: Direction, family: 4 | 6, map: string): Expression[] {
+/**
+ * Does: ip saddr & 255.255.0.0 vmap @map: the address of the peer, whoever has sent the packet.
+ * @param bits leading bits of the address that are asked for; all of them need no mask
+ */
+export function byPeer(direction: Direction, family: 4 | 6, map: string, bits?: number): Expression[] {
   const { length } = FAMILIES[family];
-  return [...isOfFamily(family), header(FAMILIES[family][ENDS[direction].peer], length), verdictFrom(map)];
+  const mask = bits === undefined || bits === 8 * length ? [] : [maskedIn(REGISTER, prefixMask(bits, length))];
+  return [...isOfFamily(family), header(FAMILIES[family][ENDS[direction].peer], length), ...mask, verdictFrom(map)];
 }
 
 /** Matches: iifname @set */
@@ -214,6 +218,10 @@ function maskedIn(register: number, mask: Uint8Array): Expression {
   const nothing = new Uint8Array(mask.length);
   const values = [nest(4, [bytes(1, mask)]), nest(5, [bytes(1, nothing)])];
   return { name: "bitwise", parameters: [u32be(1, register), u32be(2, register), u32be(3, mask.length), ...values] };
+}
+
+function prefixMask(bits: number, length: number): Uint8Array {
+  return Uint8Array.from({ length }, (_, at) => 0xff00 >> Math.min(8, Math.max(0, bits - 8 * at)));
 }
 
 function compares(operation: number, value: Uint8Array): Expression {

@@ -11,7 +11,7 @@ const ENOENT = 2;
 /** Says whether the table knows this host end, in both directions; false where there is no table. @throws NetlinkError */
 export function isKnownEndpoint({ netfilter }: { readonly netfilter: Netlink }, hostInterface: string): boolean {
   const key = interfaceKey(hostInterface);
-  const shape = { fields: [IFNAME], isMap: true, isInterval: false };
+  const shape = { fields: [IFNAME], isMap: true };
   return DIRECTIONS.every((direction) => {
     const found = unlessRefused(ENOENT, () => netfilter.dump(ask("element", "inet", POLICY_TABLE, names.endpoints(direction))));
     return found !== undefined && elementsIn(found, shape)?.has(key) === true;

@@ -7,8 +7,8 @@
  *               one of ours that the map does not know is closed: goto egress-endpoint-unknown
  *     from-pod-to-host  the same, but what an unknown host end answers to its own host passes, and neighbour discovery
  *     egress-policy  a reply → return; what begins a connection → jump egress-begin, which drops what must never begin one; an error about a
- *               connection, neighbour discovery → return; class of the peer's address, first the exact addresses, then the blocks → goto
- *               egress-CLASS; an address in none of them → goto egress-000000000000
+ *               connection, neighbour discovery → return; class of the peer's address, first the exact addresses, then the blocks, the
+ *               largest first → goto egress-CLASS; an address in none of them → goto egress-000000000000
  *     egress-CLASS   iifname @egress-CLASS-all return; iifname . protocol . port @egress-CLASS-ports return, and so on;
  *               else goto egress-denied
  *     egress-denied  what an endpoint sends to itself (hairpin) → return; all others are logged, counted and dropped
@@ -19,9 +19,9 @@
  * lengthen the way of a packet.
  *
  * Intervals of ports are cut into aligned pieces of 1, 16, 256 and 4096 ports, each kind in a set of its own that is asked for the port
- * without its last bits: four look-ups at most, of one cost. A set of intervals with several fields (nft_set_pipapo) costs 0.3 µs for one of
- * them and 2 µs for a hundred, and each change of it copies the whole. Intervals of addresses are in a map beside the exact addresses, as a
- * tree.
+ * without its last bits: four look-ups at most, of one cost. Blocks of addresses are cut in the same way, into prefixes of 4, 8, 12 bits and
+ * so on, with a map for each length that there is. A set of intervals with several fields (nft_set_pipapo) costs 0.3 µs for one of them and
+ * 2 µs for a hundred, and each change of it copies the whole; one with a single field (nft_set_rbtree) costs more the more it has.
  *
  * A TCP packet that conntrack does not know and that is no SYN is dropped (`beginsWithoutSyn`), for an endpoint that is enforced in one
  * direction at least in both: conntrack would take it for a new connection (nf_conntrack_tcp_loose), and a flow whose permission is gone
@@ -56,22 +56,26 @@ export interface LayoutOptions {
 
 const FAMILIES = [4, 6] as const;
 
-const ENDPOINTS: SetShape = { fields: [IFNAME], isMap: true, isInterval: false };
+const ENDPOINTS: SetShape = { fields: [IFNAME], isMap: true };
 const OWN = {
-  4: { fields: [IFNAME, ADDRESS[4]], isMap: false, isInterval: false },
-  6: { fields: [IFNAME, ADDRESS[6]], isMap: false, isInterval: false },
+  4: { fields: [IFNAME, ADDRESS[4]], isMap: false },
+  6: { fields: [IFNAME, ADDRESS[6]], isMap: false },
 } as const satisfies Record<4 | 6, SetShape>;
-const peersShape = (family: 4 | 6, isInterval: boolean): SetShape => ({ fields: [ADDRESS[family]], isMap: true, isInterval });
+/** Maps an address, or the leading bits of one, to the chain of its class. */
+export const PEERS = {
+  4: { fields: [ADDRESS[4]], isMap: true },
+  6: { fields: [ADDRESS[6]], isMap: true },
+} as const satisfies Record<4 | 6, SetShape>;
 /** Keeps the limit of each endpoint while it has drops; nodes have far fewer endpoints than this. */
-const LOG_LIMIT: SetShape = { fields: [IFNAME], isMap: false, isInterval: false, filledByRules: { most: 4096, seconds: 60 } };
+const LOG_LIMIT: SetShape = { fields: [IFNAME], isMap: false, filledByRules: { most: 4096, seconds: 60 } };
 /** Drops that an endpoint may log in each direction. The others are only counted. */
 const LOGGED = { perSecond: 10, burst: 50 } as const;
 
-const PORTS: SetShape = { fields: [IFNAME, INET_PROTO, INET_SERVICE], isMap: false, isInterval: false };
+const PORTS: SetShape = { fields: [IFNAME, INET_PROTO, INET_SERVICE], isMap: false };
 
 /** The sets of a class, in the order in which they are asked. Those of ports say what remains of a port in their keys. */
 export const CLASS_SETS = {
-  all: { shape: { fields: [IFNAME], isMap: false, isInterval: false }, mask: 0 },
+  all: { shape: { fields: [IFNAME], isMap: false }, mask: 0 },
   ports: { shape: PORTS, mask: 0xffff },
   ports16: { shape: PORTS, mask: 0xfff0 },
   ports256: { shape: PORTS, mask: 0xff00 },
@@ -84,7 +88,8 @@ export const names = {
   endpoints: (direction: Direction) => (direction === "egress" ? "from-endpoint" : "to-endpoint"),
   own: (family: 4 | 6) => `own${family}`,
   addresses: (direction: Direction, family: 4 | 6) => `${direction}-addresses${family}`,
-  blocks: (direction: Direction, family: 4 | 6) => `${direction}-blocks${family}`,
+  /** The map of blocks of this length, in bits. */
+  blocks: (direction: Direction, family: 4 | 6, length: number) => `${direction}-blocks${family}-${length}`,
   policy: (direction: Direction) => `${direction}-policy`,
   open: (direction: Direction) => `${direction}-open`,
   begin: (direction: Direction) => `${direction}-begin`,
@@ -102,10 +107,7 @@ export function skeleton(options: LayoutOptions): Ruleset {
   for (const family of FAMILIES) add(names.own(family), OWN[family]);
   for (const direction of DIRECTIONS) {
     add(names.endpoints(direction), ENDPOINTS);
-    for (const family of FAMILIES) {
-      add(names.addresses(direction, family), peersShape(family, false));
-      add(names.blocks(direction, family), peersShape(family, true));
-    }
+    for (const family of FAMILIES) add(names.addresses(direction, family), PEERS[family]);
     add(names.logLimit(direction), LOG_LIMIT);
   }
   const counters = DIRECTIONS.flatMap((direction) => DROP_REASONS.map((reason) => names.dropping(direction, reason)));
@@ -156,17 +158,6 @@ function chainsOf(direction: Direction, logGroup: number): [string, Chain][] {
     [...rule.isRedirect(), rule.goTo(dropping("denied"))],
     withoutSyn,
   ];
-  const policy: Rule[] = [
-    [...rule.isReply(), rule.returns()],
-    [...rule.isNotEstablished(), rule.jumpTo(names.begin(direction))],
-    ...FAMILIES.map((family) => [...rule.isErrorOfConnection(family), rule.returns()]),
-    [...rule.isNeighbourDiscovery(), rule.returns()],
-    ...FAMILIES.flatMap((family) => [
-      rule.byPeer(direction, family, names.addresses(direction, family)),
-      rule.byPeer(direction, family, names.blocks(direction, family)),
-    ]),
-    [rule.goTo(names.classChain(direction, NO_PREDICATE))],
-  ];
   return [
     ...DROP_REASONS.map((reason): [string, Chain] => [
       dropping(reason),
@@ -175,8 +166,24 @@ function chainsOf(direction: Direction, logGroup: number): [string, Chain][] {
     [names.open(direction), { rules: [withoutSyn] }],
     [names.classChain(direction, NO_PREDICATE), classChain(direction, NO_PREDICATE, new Set())],
     [names.begin(direction), { rules: begin }],
-    [names.policy(direction), { rules: policy }],
+    [names.policy(direction), policyChain(direction, { 4: [], 6: [] })],
   ];
+}
+
+/** Returns the chain that finds the class of a peer, where there are blocks of these lengths. */
+export function policyChain(direction: Direction, lengths: Readonly<Record<4 | 6, readonly number[]>>): Chain {
+  const rules: Rule[] = [
+    [...rule.isReply(), rule.returns()],
+    [...rule.isNotEstablished(), rule.jumpTo(names.begin(direction))],
+    ...FAMILIES.map((family) => [...rule.isErrorOfConnection(family), rule.returns()]),
+    [...rule.isNeighbourDiscovery(), rule.returns()],
+    ...FAMILIES.flatMap((family) => [
+      rule.byPeer(direction, family, names.addresses(direction, family)),
+      ...lengths[family].map((length) => rule.byPeer(direction, family, names.blocks(direction, family, length), length)),
+    ]),
+    [rule.goTo(names.classChain(direction, NO_PREDICATE))],
+  ];
+  return { rules };
 }
 
 /** Returns the chain of a class with these sets. */

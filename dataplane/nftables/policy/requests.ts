@@ -64,9 +64,9 @@ function* preparation({ newCounters, newSets, newChains }: RulesetChange): Gener
 }
 
 function* theSwitch({ newChains, changedChains, elements }: RulesetChange): Generator<Request> {
-  for (const [name, { shape, removed, isFlushed }] of elements) {
+  for (const [name, { removed, isFlushed }] of elements) {
     if (isFlushed === true) yield flushElements(FAMILY, POLICY_TABLE, name);
-    else yield* deleteElements(FAMILY, POLICY_TABLE, name, shape, removed);
+    else yield* deleteElements(FAMILY, POLICY_TABLE, name, removed);
   }
   for (const [name, { shape, added }] of elements) yield* addElements(FAMILY, POLICY_TABLE, name, shape, added);
   for (const [name, chain] of changedChains) {

@@ -1,6 +1,7 @@
 /**
- * What policy costs: an ADD (adds.ts); one packet and one connection between two pods of a node that are both enforced, at 1, 100 and 10,000 rules, beside
- * conntrack alone and beside a list of rules in iptables; and what a change of the table costs. Each figure is the least of many short
+ * What policy costs: an ADD (adds.ts); a whole agent in a large cluster (node.ts); one packet and one connection between two pods of a node
+ * that are both enforced, at 1, 100 and 10,000 rules, beside conntrack alone and beside a list of rules in iptables; and what a change of
+ * the table costs. Each figure is the least of many short
  * bursts, so that whatever else the machine does falls out; read them as ratios.
  */
 import { spawn, spawnSync } from "node:child_process";
@@ -13,6 +14,7 @@ import type { PolicyText } from "../../support/packet-policy-text.ts";
 import { addressOf, changeOf, policyOf } from "../../support/packet-policy-text.ts";
 import { row, summarise } from "../statistics.ts";
 import { addsUnderPolicy } from "./adds.ts";
+import { nodeOfLargeCluster } from "./node.ts";
 
 const [packets = ""] = process.argv.slice(2);
 const PASSES = 3;
@@ -117,7 +119,7 @@ async function packetsAndConnections(table: PolicyTable, sockets: HostSockets): 
   for (let pass = 0; pass < PASSES; pass++) {
     for (const { name, make } of VARIANTS) {
       // A connection that nobody has followed to its end would stand in the way of the next one with its ports.
-      deleteFlows(sockets.netfilter, flowsOf(sockets.netfilter, [addressOf(CLIENT.address)]));
+      deleteFlows(sockets.netfilter, await flowsOf([addressOf(CLIENT.address)]));
       await make(table);
       const found = least.get(name);
       if (found === undefined) continue;
@@ -219,6 +221,7 @@ async function changes(table: PolicyTable): Promise<void> {
 }
 
 await addsUnderPolicy();
+await nodeOfLargeCluster();
 attach(CLIENT);
 attach(SERVER);
 run("sysctl", ["-qw", "net.ipv4.ip_forward=1"]);

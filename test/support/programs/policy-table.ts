@@ -52,7 +52,7 @@ function breakInTheMiddle(): string {
   }
 }
 
-const flowsOfAll = (addresses: readonly string[]) => flowsOf(sockets.netfilter, addresses.map(addressOf));
+const flowsOfAll = (addresses: readonly string[]) => flowsOf(addresses.map(addressOf));
 
 const COMMANDS: Readonly<Record<string, (command: Command) => unknown>> = {
   replace: ({ policy = {} }) => table.replace(policyOf(policy)),
@@ -69,7 +69,7 @@ const COMMANDS: Readonly<Record<string, (command: Command) => unknown>> = {
   remove: () => table.remove(),
   counters: () => table.counters(),
   flows: ({ addresses = [] }) => flowsOfAll(addresses),
-  deleteFlows: ({ addresses = [] }) => deleteFlows(sockets.netfilter, flowsOfAll(addresses)),
+  deleteFlows: async ({ addresses = [] }) => deleteFlows(sockets.netfilter, await flowsOfAll(addresses)),
   churn,
   breakInTheMiddle,
 };

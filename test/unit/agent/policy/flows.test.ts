@@ -38,7 +38,8 @@ const change = (ingress: Permissions | undefined): PolicyChange => ({
   blocks: undefined,
 });
 
-function world(verdict: Judgement["verdict"] = "deny") {
+/** @param looked ends when an answer may come @param listed ends when the first list may come */
+function world(verdict: Judgement["verdict"] = "deny", looked = async () => {}, listed = async () => {}) {
   const clock = new FakeClock();
   const asked: string[][] = [];
   const judged: string[] = [];
@@ -47,9 +48,13 @@ function world(verdict: Judgement["verdict"] = "deny") {
   let state: PacketPolicy = { endpoints: new Map(), addresses: new Map(), blocks: [] };
   const flows = new Flows({
     table: {
-      addresses: () => ["10.0.0.9"],
-      of: (addresses) => {
+      addresses: async () => {
+        await listed();
+        return ["10.0.0.9"];
+      },
+      of: async (addresses) => {
         asked.push(addresses.map(formatAddress));
+        await looked();
         return [flow(UDP), flow(TCP)];
       },
       remove: (gone) => void removed.push(...gone),
@@ -146,22 +151,56 @@ describe("running connections", () => {
   it("are all ended behind the DEL of their pod, those of TCP too, and those of a burst in one look", async () => {
     const { flows, removed, asked, clock } = world("allow");
     for (const address of [POD, PEER]) flows.released([address]);
-    await clock.advance(200);
+    await clock.advance(2_000);
     expect(removed).toHaveLength(2);
     expect(asked).toEqual([["10.0.0.1", "10.0.0.2"]]);
   });
 
   it("are ended before their address is given again, and looked for only where an earlier pod may have had some", async () => {
     const { flows, asked, clock } = world("allow");
-    flows.given([POD]);
+    await flows.given([POD]);
     expect(asked).toEqual([]);
-    flows.given([at("10.0.0.9")]);
-    flows.given([at("10.0.0.9")]);
+    await flows.given([at("10.0.0.9")]);
+    await flows.given([at("10.0.0.9")]);
     expect(asked).toEqual([["10.0.0.9"]]);
     flows.released([POD]);
-    flows.given([POD]);
+    await flows.given([POD]);
     expect(asked).toEqual([["10.0.0.9"], ["10.0.0.1"]]);
     await clock.advance(1_000);
     expect(asked).toHaveLength(2);
+  });
+
+  it("are those of the earlier pod alone where an address is given while a look is under way", async () => {
+    const look = Promise.withResolvers<void>();
+    const { flows, asked, clock } = world("allow", () => look.promise);
+    flows.released([POD]);
+    await clock.advance(2_000);
+    expect(asked).toEqual([["10.0.0.1"]]);
+    let isGiven = false;
+    const given = flows.given([POD]).then(() => {
+      isGiven = true;
+    });
+    await clock.advance(0);
+    expect(isGiven).toBe(false);
+    look.resolve();
+    await given;
+    expect(asked).toHaveLength(1);
+  });
+
+  it("are ended before an address is given while it is not known yet which addresses have some", async () => {
+    const listed = Promise.withResolvers<void>();
+    const { flows, asked } = world("allow", undefined, () => listed.promise);
+    const given = flows.given([at("10.0.0.9")]);
+    expect(asked).toEqual([]);
+    listed.resolve();
+    await given;
+    expect(asked).toEqual([["10.0.0.9"]]);
+  });
+
+  it("keep nobody waiting who stops", async () => {
+    const { flows, asked } = world("allow");
+    flows.released([POD]);
+    await flows.stop();
+    expect(asked).toEqual([]);
   });
 });

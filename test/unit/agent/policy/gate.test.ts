@@ -33,7 +33,7 @@ function world(change: Partial<GateParts> = {}) {
     untilSynced: async () => {},
     hasPod: (key) => pods.get(key) !== undefined,
     readPod: undefined,
-    flows: { given: () => done.push("given"), released: () => done.push("released") },
+    flows: { given: async () => void done.push("given"), released: () => done.push("released") },
     isInKernel: () => true,
     onHostInterface: (name) => done.push(`judge ${name}`),
     clock,
@@ -72,6 +72,16 @@ describe("the gate of an ADD", () => {
     const admission = await gate.admit(NEW, NEVER);
     await admission[Symbol.asyncDispose]();
     expect(done.slice(3)).toEqual(["cali1 gone", "released"]);
+  });
+
+  it("takes back what it told when nobody wants the ADD any more while its pass is waited for", async () => {
+    const { gate, done } = world({ passes: { isOpen: true, isSettled: false, settled: never, problem: undefined } });
+    const caller = new AbortController();
+    const admitting = gate.admit(NEW, caller.signal);
+    await settled();
+    caller.abort(new Error("gone"));
+    await expect(admitting).rejects.toThrow("gone");
+    expect(done).toEqual(["judge cali1", "cali1 told", "given", "cali1 gone", "released"]);
   });
 
   it.each<[string, Partial<GateParts>]>([

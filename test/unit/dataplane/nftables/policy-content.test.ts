@@ -47,6 +47,64 @@ describe("The ports that a class allows an endpoint", () => {
   );
 });
 
+describe("The prefixes that a block is cut into", () => {
+  const random = seededRandom(30);
+  const address = (bits: number) => BigInt(Math.floor(random() * 2 ** 32)) << BigInt(bits - 32);
+  const pairs = ([4, 6] as const).flatMap((family) =>
+    Array.from({ length: 20 }, (_, at) => {
+      const bits = family === 4 ? 32 : 128;
+      const [one, other] = [address(bits), address(bits)];
+      const [first, last] = one < other ? [one, other] : [other, one];
+      // Ends in the middle of a small prefix, of a large one, and of none.
+      return [family, at % 3 === 0 ? first + 1n : first, at % 3 === 1 ? last - 1n : last] as const;
+    }),
+  );
+  const edges = [
+    [4, 0n, 2n ** 32n - 1n],
+    [6, 0n, 2n ** 128n - 1n],
+    [4, 5n, 5n],
+    [4, 15n, 16n],
+    [6, 1n, 2n ** 128n - 2n],
+  ] as const;
+
+  it.each([...edges, ...pairs])(
+    "P6: of IPv%i are exactly %i to %i, one behind the other, each asked for by its length",
+    async (...block) => {
+      const [family, first, last] = block;
+      const bits = family === 4 ? 32 : 128;
+      const state = { endpoints: new Map(), addresses: new Map(), blocks: [{ family, first, last, class: A }] };
+      const content = await PolicyContent.of(OPTIONS, state, slices);
+      const pieces = Array.from({ length: bits / 4 }, (_, at) => 4 * (at + 1)).flatMap((length) => {
+        const elements = content.sets.get(names.blocks("egress", family, length))?.elements ?? new Map<string, string>();
+        return [...elements.keys()].map((key) => ({
+          size: 2n ** BigInt(bits - length),
+          from: BigInt(`0x${Buffer.from(key, "latin1").toString("hex")}`),
+        }));
+      });
+      pieces.sort((one, other) => (one.from < other.from ? -1 : 1));
+      let next = first;
+      for (const { size, from } of pieces) {
+        expect([from, from % size]).toEqual([next, 0n]);
+        next += size;
+      }
+      expect(next).toBe(last + 1n);
+      const asked = content.chains.get(names.policy("egress"))?.rules.length ?? 0;
+      const lengths = new Set(pieces.map(({ size }) => size)).size;
+      const none = (await contentOf({})).chains.get(names.policy("egress"))?.rules.length ?? 0;
+      expect(asked - none).toBe(lengths);
+    },
+  );
+
+  it("leave no map when they go, and come back", async () => {
+    const content = await contentOf({ addresses: { "10.9.0.1": A }, blocks: { "10.0.0.0/8": A } });
+    await content.apply(changeOf({ blocks: { "10.0.0.1-10.0.0.1": A } }), slices);
+    const { newSets, goneSets, changedChains } = await content.take(slices);
+    expect([...newSets.keys()].sort()).toEqual(["egress-blocks4-32", "ingress-blocks4-32"]);
+    expect([...goneSets].sort()).toEqual(["egress-blocks4-8", "ingress-blocks4-8"]);
+    expect([...changedChains.keys()].sort()).toEqual(["egress-policy", "ingress-policy"]);
+  });
+});
+
 describe("A change", () => {
   it("touches nothing where it says what is there already", async () => {
     const policy = { ...ingress(["tcp 80", "udp 1-100"]), addresses: { "10.0.0.1": A }, blocks: { "10.1.0.0/16": A } };
