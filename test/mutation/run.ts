@@ -7,19 +7,10 @@
  * noticed, the mutant is killed but counted apart: a test that waits for its limit tells nobody what is wrong.
  * Arguments narrow the list: an area, or a part of a file's path. `--sample` plays mutants made by rules instead (sample.ts).
  */
-import { readFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
+import { type Mutant, readMutants } from "./mutants.ts";
 import { playSamples } from "./sample.ts";
 import { TEST_IS_TOO_LATE, type TestRun, Tree } from "./tree.ts";
-
-interface Mutant {
-  readonly area: string;
-  readonly file: string;
-  readonly find: string;
-  readonly replace: string;
-  /** Arguments of scripts/jest, one run each: "unit main-plugin/gc". Killed by the first that fails. */
-  readonly tests: readonly string[];
-}
 
 interface Played {
   readonly mutant: Mutant;
@@ -71,10 +62,9 @@ function isGood({ passed, failed, isTooLate, isWhole }: TestRun): boolean {
   return isWhole && !isTooLate && failed.size === 0 && passed.size > 0;
 }
 
-function readMutants(): readonly Mutant[] {
-  const all: readonly Mutant[] = JSON.parse(readFileSync(join(import.meta.dir, "mutants.json"), "utf8"));
+function chosenMutants(): readonly Mutant[] {
   const wanted = process.argv.slice(2);
-  return wanted.length === 0 ? all : all.filter(({ area, file }) => wanted.some((part) => area === part || file.includes(part)));
+  return readMutants().filter(({ area, file }) => wanted.length === 0 || wanted.some((part) => area === part || file.includes(part)));
 }
 
 /** @returns whether every area is at the limit and every mutant a program */
@@ -95,7 +85,7 @@ function report(all: readonly Played[]): boolean {
 
 function playKept(): void {
   using tree = new Tree(ROOT);
-  const mutants = readMutants();
+  const mutants = chosenMutants();
   const baseline = playBaseline(tree, mutants);
   const all = mutants.map((mutant) => {
     const played = play(tree, mutant, baseline);

@@ -72,6 +72,17 @@ async function runDriver<T>(cluster: TestCluster, run: Omit<Run, "sample">, sett
   return JSON.parse(readFileSync(report, "utf8"));
 }
 
+export interface MatcherVerdict {
+  readonly egress: boolean;
+  readonly ingress: boolean;
+}
+
+/** Asks Cyclonus' matcher about flows in clusters, without packets. @param clusters as test/policy/cyclonus/judge.go reads them */
+export function askMatcher(clusters: readonly object[]): readonly (readonly MatcherVerdict[])[] {
+  const output = execFileSync(program(), ["--judge"], { input: JSON.stringify(clusters), maxBuffer: 1 << 28, encoding: "utf8" });
+  return JSON.parse(output);
+}
+
 /** The driver; scripts/jest has built it. */
 function program(): string {
   const folder = execFileSync("bash", [resolve("scripts/cluster-servers"), "cyclonus"], { encoding: "utf8" }).trim();

@@ -109,16 +109,21 @@ export class PolicyAgentNode implements AsyncDisposable {
   }
 
   /** The policy's table as `nft` prints it, without what changes by itself; empty where there is none. */
-  async table(): Promise<string> {
-    const { stdout } = await this.node.run(["/usr/sbin/nft", "list", "table", "inet", "tortie-policy"]);
-    // An endpoint is an element of a set of limits for a minute after a packet of it was dropped.
-    const withoutLimits = stdout.replaceAll(/(set \w+-log-limit \{[^{}]*?)\s*elements = \{[^{}]*\}/g, "$1");
-    return withoutLimits.replaceAll(/\s+packets \d+ bytes \d+/g, "");
+  table(): Promise<string> {
+    return policyTable(this.node);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#stack.disposeAsync();
   }
+}
+
+/** A node's table of policy as `nft` prints it, without what changes by itself; empty where there is none. */
+export async function policyTable(node: Node): Promise<string> {
+  const { stdout } = await node.run(["/usr/sbin/nft", "list", "table", "inet", "tortie-policy"]);
+  // An endpoint is an element of a set of limits for a minute after a packet of it was dropped.
+  const withoutLimits = stdout.replaceAll(/(set \w+-log-limit \{[^{}]*?)\s*elements = \{[^{}]*\}/g, "$1");
+  return withoutLimits.replaceAll(/\s+packets \d+ bytes \d+/g, "");
 }
 
 export function placeOf(result: { interfaces: { name: string }[]; ips: { address: string }[] }) {

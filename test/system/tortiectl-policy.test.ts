@@ -47,12 +47,13 @@ class Bench implements AsyncDisposable {
     this.agent = await Agent.start(this.node, { args: ["--policy-directory", this.directory, ...args] });
   }
 
-  /** Adds pod default/NAME with the label app=NAME, and an address of each family. */
-  async add(name: string): Promise<void> {
+  /** Adds pod default/NAME with the label app=NAME, or another, and an address of each family. */
+  async add(name: string, app = name): Promise<void> {
     const pod = await this.node.addPod();
     const conf = localConf(this.node, { ipam: dualIpam("46") });
-    const args = `${podArgs(name, "default", name)};K8S_POD_LABELS=app:${name}`;
-    const answer = await this.agent?.call("add", cniCallBody(conf, { containerId: name, netns: pod.netnsPath, args }));
+    const containerId = name.slice(0, 64);
+    const args = `${podArgs(name, "default", containerId)};K8S_POD_LABELS=app:${app}`;
+    const answer = await this.agent?.call("add", cniCallBody(conf, { containerId, netns: pod.netnsPath, args }));
     const { ips = [] } = (answer?.json ?? {}) as { readonly ips?: readonly { readonly address: string }[] };
     if (ips.length === 0) throw new Error(`ADD of ${name}: ${answer?.text}`);
     this.pods.set(name, { pod, addresses: ips.map(({ address }) => address.split("/")[0] ?? "") });
@@ -164,6 +165,28 @@ describe("tortiectl policy drops", () => {
       pod: "default/web",
       policies: ["default/close"],
       destination: { pod: "default/web", port: 8081 },
+    });
+  });
+
+  it("names pods and a policy of 253 characters each whole, where the kernel has 127 for what it says of a packet", async () => {
+    const [web, db, close] = ["web", "db", "close"].map((word) => `${word}.${"abcdefgh.".repeat(30)}`.slice(0, 252).concat("z")) as [
+      string,
+      string,
+      string,
+    ];
+    await at.add(web, "web");
+    await at.add(db, "db");
+    await at.policy({ metadata: { name: close, namespace: "default" } });
+    await until("it is shown", async () => {
+      await at.knock(db, web, 8081);
+      return (await at.tortie("drops", `default/${web}`)).stdout.includes(":8081, identity ");
+    });
+    const { drops } = JSON.parse((await at.tortie("drops", "--json")).stdout);
+    expect(drops[0]).toMatchObject({
+      pod: `default/${web}`,
+      policies: [`default/${close}`],
+      source: { pod: `default/${db}` },
+      destination: { pod: `default/${web}`, port: 8081 },
     });
   });
 

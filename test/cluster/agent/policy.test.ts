@@ -1,10 +1,9 @@
 /** NetworkPolicy objects of a real API server, enforced by a real agent between real pods of one node. */
-import { Agent } from "../../support/agent.ts";
-import { ApiServerNode, NAMESPACE, type PodCall } from "../../support/kubernetes/api-server-node.ts";
+import { NAMESPACE } from "../../support/kubernetes/api-server-node.ts";
+import { createPolicyClusterNode, POLICIES, apiPolicy as policy } from "../../support/kubernetes/policy-cluster-node.ts";
 import { startCluster, type TestCluster } from "../../support/kubernetes/test-cluster.ts";
-import { BIN_DIR } from "../../support/node.ts";
 import { eventually, placeOf } from "../../support/policy-agent.ts";
-import { Dialogue, type Place, reach } from "../../support/policy-node.ts";
+import { Dialogue, reach } from "../../support/policy-node.ts";
 
 // Of its own: it refuses rights, and is away for a while.
 let cluster: TestCluster;
@@ -13,58 +12,9 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => cluster[Symbol.asyncDispose]());
 
-const POLICIES = `/apis/networking.k8s.io/v1/namespaces/${NAMESPACE}/networkpolicies`;
 const LIMIT_MS = 120_000;
 
-interface World extends AsyncDisposable {
-  readonly api: ApiServerNode;
-  readonly agent: Agent;
-  pod(name: string, labels: Readonly<Record<string, string>>): Promise<Place & { readonly call: PodCall; readonly hostInterface: string }>;
-  wait(policy?: string): Promise<{ readonly exit: number | null; readonly stdout: string; readonly stderr: string }>;
-}
-
-async function createWorld(args: readonly string[] = []): Promise<World> {
-  const stack = new AsyncDisposableStack();
-  const api = stack.use(await ApiServerNode.create(cluster));
-  await api.pool("pool4", "10.71.0.0/24");
-  await api.node.run(["/bin/sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"]);
-  // Proxy ARP answers for the pods' gateway where a route leads to it.
-  for (const command of ["link add up0 type veth peer name up1", "link set up0 up", "link set up1 up", "route add default dev up0"]) {
-    await api.node.ip(...command.split(" "));
-  }
-  const kubeconfig = await cluster.kubeconfigFor("agent");
-  const agent = stack.use(await Agent.start(api.node, { args: ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig, ...args] }));
-  return {
-    api,
-    agent,
-    async pod(name, labels) {
-      await api.pod(name, { labels });
-      const sandbox = await api.sandbox(name);
-      const call = { pod: name, container: `c-${name}`, sandbox, conf: agent.netconf };
-      const result = await api.add(call);
-      const prober = stack.use(new Dialogue(api.node.commandLine(["/usr/bin/python3", "test/support/programs/prober.py"], {}, sandbox)));
-      await prober.ask("serve", { protocol: "tcp", port: 80 });
-      return { pod: sandbox, prober, call, ...placeOf({ interfaces: [...result.interfaces], ips: [...result.ips] }) };
-    },
-    wait: (policy) =>
-      api.node.run([
-        `${BIN_DIR}/tortiectl`,
-        "policy",
-        "wait",
-        ...(policy === undefined ? [] : ["--policy", policy]),
-        "--socket",
-        agent.socket,
-      ]),
-    [Symbol.asyncDispose]: () => stack.disposeAsync(),
-  };
-}
-
-const policy = (name: string, spec: object) => ({
-  apiVersion: "networking.k8s.io/v1",
-  kind: "NetworkPolicy",
-  metadata: { name, namespace: NAMESPACE },
-  spec,
-});
+const createWorld = (args?: readonly string[]) => createPolicyClusterNode(cluster, args);
 
 describe("NetworkPolicy objects of an API server", () => {
   it(

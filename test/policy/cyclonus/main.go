@@ -34,6 +34,7 @@ var (
 	churn      = flag.Duration("churn", 0, "change objects for so long and dial meanwhile, instead of running cases")
 	farPods    = flag.Int("far-pods", 5000, "with churn: pods beside those that dial")
 	farNets    = flag.Int("far-policies", 464, "with churn: policies beside those of the pods that dial")
+	judging    = flag.Bool("judge", false, "read clusters and flows as JSON and print the matcher's verdicts (judge.go), without a cluster")
 	verbose    = flag.Bool("verbose", false, "print the tables of failed cases")
 )
 
@@ -68,6 +69,9 @@ func main() {
 }
 
 func run() error {
+	if *judging {
+		return judge()
+	}
 	cluster, err := newCluster(*kubeconfig, *attacher, strings.Split(*nodes, ","), *family, *timeout)
 	if err != nil {
 		return err

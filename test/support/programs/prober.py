@@ -240,7 +240,11 @@ def capture(device, **_):
 
     def note():
         while True:
-            data, (_, _, kind, *_) = sniffer.recvfrom(65536)
+            try:
+                data, (_, _, kind, *_) = sniffer.recvfrom(65536)
+            except OSError:
+                # The device has gone.
+                return
             if kind != socket.PACKET_OUTGOING:
                 with captures:
                     captured.append(data.hex())

@@ -9,7 +9,8 @@ const world = fresh(PolicyAgentNode.create);
 
 const CLIENTS = { podSelector: { matchLabels: { app: "client" } } };
 const WEB = { podSelector: { matchLabels: { app: "web" } } };
-const allow = (port: number) => policy("allow", { ...WEB, ingress: [{ from: [CLIENTS], ports: [{ protocol: "TCP", port }] }] });
+const allow = (...ports: readonly number[]) =>
+  policy("allow", { ...WEB, ingress: [{ from: [CLIENTS], ports: ports.map((port) => ({ protocol: "TCP", port })) }] });
 
 async function serving(name: string, app: string): Promise<AttachedPod> {
   const pod = await world.attach(name, { labels: { app } });
@@ -50,14 +51,21 @@ describe("the packet filter of an agent that ends", () => {
     await leave(web, client, other);
   });
 
-  it("loses no packet of an allowed flow over kills and starts", async () => {
+  it("loses no packet of an allowed flow over kills and starts, and is right after each, although policies changed meanwhile", async () => {
     world.write("allow", allow(80));
     const [web, client] = [await serving("web", "web"), await serving("client", "client")];
     expect(await eventually("timeout", () => reach(client, web, "tcp", 81))).toBe("timeout");
     const connecting = client.prober.ask<number>("connections", { to: web.address[4], port: 80, count: 3000 });
-    for (let times = 0; times < 3; times++) {
+    // The port beside the one that stays allowed is closed, then open, and so on.
+    for (const [ports, answer] of [
+      [[80, 81], "ok"],
+      [[80], "timeout"],
+      [[80, 81], "ok"],
+    ] as const) {
       await world.agent.kill();
+      world.write("allow", allow(...ports));
       await world.agent.restart();
+      expect(await eventually<string>(answer, () => reach(client, web, "tcp", 81))).toBe(answer);
     }
     expect(await connecting).toBe(0);
     // A packet that was lost has been sent again.

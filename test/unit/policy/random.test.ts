@@ -4,39 +4,16 @@
  * TORTIE_POLICY_CLUSTERS=10000 plays the full run (ten pairs of addresses for each cluster), TORTIE_POLICY_SEED begins elsewhere; a failure
  * names the seed of its cluster.
  */
-import { PolicyEngine } from "../../../policy/engine.ts";
-import { address, callsFor, flowOf, hostInterfaceOf, isLocal, shuffled } from "../../support/policy/engine-input.ts";
-import { askOracle, type RawCluster, type RawFlow } from "../../support/policy/oracle.ts";
-import { filterVerdict, stateText } from "../../support/policy/packet-judge.ts";
+import { answersOf, engineFor } from "../../support/policy/engine-answers.ts";
+import { callsFor, shuffled } from "../../support/policy/engine-input.ts";
+import { askOracle } from "../../support/policy/oracle.ts";
+import { stateText } from "../../support/policy/packet-judge.ts";
 import { randomCluster, randomFlow } from "../../support/policy/random-cluster.ts";
 import { seededRandom } from "../../support/seeded-random.ts";
 
 const CLUSTERS = Number(process.env.TORTIE_POLICY_CLUSTERS ?? 400);
 const FIRST_SEED = Number(process.env.TORTIE_POLICY_SEED ?? 1);
 const PAIRS = 10;
-
-function engineFor(cluster: RawCluster, order: readonly ((engine: PolicyEngine) => void)[] = callsFor(cluster)): PolicyEngine {
-  const engine = new PolicyEngine({ enforcement: cluster.enforcement });
-  for (const call of order) call(engine);
-  engine.take();
-  return engine;
-}
-
-/** What engine and filter say of each end of a flow, in the oracle's form. */
-function answersOf(engine: PolicyEngine, cluster: RawCluster, raw: RawFlow) {
-  const flow = flowOf(raw);
-  const { egress, ingress } = engine.judge(flow);
-  const local = (own: string) => cluster.pods.find((pod) => isLocal(pod) && pod.addresses.includes(own));
-  const filtered = (direction: "ingress" | "egress") => {
-    const [own, other] = direction === "egress" ? [raw.source, raw.destination] : [raw.destination, raw.source];
-    const pod = local(own);
-    return pod && filterVerdict(engine.state, hostInterfaceOf(pod), direction, address(other), flow.protocol, flow.port);
-  };
-  return {
-    judge: { egress: egress?.verdict, ingress: ingress?.verdict },
-    filter: { egress: filtered("egress"), ingress: filtered("ingress") },
-  };
-}
 
 function compare(seed: number, tiered: number): number {
   const random = seededRandom(seed);
