@@ -26,6 +26,7 @@ const NEXT = [
   "  docs/tutorials/first-pod.md     the same by hand, in ten minutes",
   "  docs/how-to/install-host.md     on this host: three commands, and one to take it away",
   "  docs/index.md                   in a cluster, alone or beside Calico, and everything else",
+  "  dist/bin/tortiectl doctor       what keeps pods of this host from their network",
   "  dist/bin/tortiectl --help       what you can ask and do",
 ];
 

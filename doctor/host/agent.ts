@@ -1,34 +1,9 @@
 /** Judges the agent by its socket, its own health, and its version. The port hides how it is asked. */
 
 import { TortieError } from "../../lib/errors/errors.ts";
-import type { PolicyFacts } from "../policy.ts";
 import { type Finding, failed, skipped, warned, well } from "../report.ts";
 import { judgeVersion } from "./lists.ts";
-import type { HostView } from "./view.ts";
-
-interface AgentCheck {
-  readonly name: string;
-  readonly state: "ok" | "warning" | "failure" | "disabled";
-  readonly message: string;
-  readonly next?: string;
-}
-
-/** Has what an agent answers. */
-export interface AgentView {
-  readonly version: string;
-  readonly phase: string;
-  readonly isReady: boolean;
-  readonly checks: readonly AgentCheck[];
-  readonly waits: readonly { readonly what: string; readonly since: string }[];
-  readonly findings: readonly string[];
-  readonly endpoints: readonly { readonly hostInterface: string; readonly addresses: readonly string[] }[];
-  readonly policy: Pick<PolicyFacts, "differences" | "unread" | "unenforced">;
-}
-
-export interface AgentPort {
-  /** @throws TortieError `agent-unreachable`, and what else keeps it from answering */
-  look(): Promise<AgentView>;
-}
+import type { AgentCheck, HostView } from "./view.ts";
 
 const LOGS = "read its log: journalctl -u tortie-node, or kubectl -n kube-system logs of its pod; then start it again";
 

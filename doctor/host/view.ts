@@ -19,7 +19,31 @@ import { resolveApiConfig } from "../../lib/kubernetes/config/resolve.ts";
 import { isThere } from "../../lib/system/files.ts";
 import { once } from "../../lib/system/waiting.ts";
 import { guardedPrefixes } from "../../lib/workload/names.ts";
-import type { AgentPort, AgentView } from "./agent.ts";
+import type { PolicyFacts } from "../policy.ts";
+
+export interface AgentCheck {
+  readonly name: string;
+  readonly state: "ok" | "warning" | "failure" | "disabled";
+  readonly message: string;
+  readonly next?: string;
+}
+
+/** Has what an agent answers. */
+export interface AgentView {
+  readonly version: string;
+  readonly phase: string;
+  readonly isReady: boolean;
+  readonly checks: readonly AgentCheck[];
+  readonly waits: readonly { readonly what: string; readonly since: string }[];
+  readonly findings: readonly string[];
+  readonly endpoints: readonly { readonly hostInterface: string; readonly addresses: readonly string[] }[];
+  readonly policy: Pick<PolicyFacts, "differences" | "unread" | "unenforced">;
+}
+
+export interface AgentPort {
+  /** @throws TortieError `agent-unreachable`, and what else keeps it from answering */
+  look(): Promise<AgentView>;
+}
 
 export interface HostOptions {
   /** Of this program. */

@@ -1,6 +1,6 @@
 /** Asks an agent over its socket what `tortiectl doctor` wants of it. */
 import { AgentClient } from "../../../agent/api/client.ts";
-import type { AgentPort } from "../../../doctor/host/agent.ts";
+import type { AgentPort } from "../../../doctor/host/view.ts";
 import { askPolicy } from "../policy/check.ts";
 
 export function agentAt(socket: string): AgentPort {
