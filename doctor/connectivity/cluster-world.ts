@@ -11,7 +11,7 @@ import { SYSTEM_CLOCK, sleepUnless } from "../../lib/system/waiting.ts";
 import { podHostInterfaceName } from "../../lib/workload/names.ts";
 import { type CheckResult, failed, warned, well } from "../report.ts";
 import { ENDS, LABEL, namespaceObject, type PodWish, podObject, podWishes, policyObject, probeCommand } from "./cluster-objects.ts";
-import { somePorts } from "./host-world.ts";
+import { LIMIT, somePorts } from "./host-world.ts";
 import { type ProbeReply, type ProbeRequest, parseReply } from "./question.ts";
 import type { Member, Target, World } from "./world.ts";
 
@@ -27,7 +27,6 @@ export interface ClusterOptions {
   readonly podsMs: number;
 }
 
-const LIMIT = 8_000_000;
 const LOOK_MS = 300;
 const AGENT = { namespace: "kube-system", name: "tortie-node" };
 /** A test may run so long; later its namespace is what a killed one has left. */

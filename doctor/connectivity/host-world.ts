@@ -32,7 +32,7 @@ export interface HostOptions {
 }
 
 /** Bits per second, and bits of its burst: a transfer of a second and a half is slowed down. */
-const LIMIT = 8_000_000;
+export const LIMIT = 8_000_000;
 const BURST = 800_000;
 const PLUGIN_SECONDS = 60;
 /** Between the ports that services have and those of connections (net.ipv4.ip_local_port_range). */

@@ -12,6 +12,7 @@ import { DIR, NODE_ADDRESS } from "../support/kubelet/pretend-host.ts";
 import { Registry } from "../support/kubelet/registry.ts";
 import { endProcess, startProcess } from "../support/kubernetes/process.ts";
 import { startCluster } from "../support/kubernetes/test-cluster.ts";
+import { commandsOf } from "../support/page.ts";
 
 const PLACES = { binDir: "/opt/cni/bin", netDir: "/etc/cni/net.d" };
 const NAMES_PORT = 5_353;
@@ -91,7 +92,8 @@ describe("a cluster made from the manifests", () => {
 
   it("is rid of what a killed test has left by one command", async () => {
     const untilMade = `until kubectl get namespaces -l ${LABEL} -o name | grep -q .; do sleep 0.2; done`;
-    await control.run(`tortiectl connectivity test --kubeconfig ~/.kube/config & ${untilMade}; kill -9 $!; wait $! || true`);
+    const [test = ""] = commandsOf("how-to/test-connectivity.md", "## In a cluster");
+    await control.run(`${test.trim()} & ${untilMade}; kill -9 $!; wait $! || true`);
     expect(await control.run("tortiectl connectivity clean --kubeconfig ~/.kube/config")).toMatch(
       /✓ left-over +namespace tortie-connectivity-\w+/,
     );

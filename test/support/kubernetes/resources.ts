@@ -58,6 +58,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
   "v1 Node": { plural: "nodes", hasStatusPath: true },
   "v1 Namespace": { plural: "namespaces" },
   "v1 ConfigMap": { plural: "configmaps", isNamespaced: true },
+  "v1 Secret": { plural: "secrets", isNamespaced: true },
   "v1 ServiceAccount": { plural: "serviceaccounts", isNamespaced: true },
   "rbac.authorization.k8s.io/v1 ClusterRole": { plural: "clusterroles" },
   "rbac.authorization.k8s.io/v1 ClusterRoleBinding": { plural: "clusterrolebindings" },

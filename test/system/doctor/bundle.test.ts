@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { Agent } from "../../support/agent.ts";
 import { ending, fresh } from "../../support/fixtures.ts";
 import { BIN_DIR, Node } from "../../support/node.ts";
+import { commandsOf } from "../../support/page.ts";
 import { type NamedSecrets, secretsIn } from "../../support/secret-search.ts";
 
 jest.setTimeout(180_000);
@@ -154,6 +155,14 @@ it("is bounded, whatever lies where its parts should be", async () => {
   expect(parts.reduce((sum, { bytes }) => sum + bytes, 0)).toBeLessThanOrEqual(2 * 1024 * 1024);
   expect(Object.keys(hidden)).toContain("private key");
   expect(secretsIn(unpacked(output), SECRETS)).toEqual([]);
+});
+
+it("is written and listed by the commands of docs/how-to/report-a-bug.md", async () => {
+  const [block = ""] = commandsOf("how-to/report-a-bug.md", "# Report a bug");
+  const env = { PATH: `${BIN_DIR}:/usr/sbin:/usr/bin:/sbin:/bin` };
+  const { exit, stdout } = await node.run(["/bin/sh", "-euc", block], { cwd: node.dir, env });
+  expect(exit).toBe(0);
+  expect(stdout).toContain('"path": "kernel/links.txt"');
 });
 
 it("never overwrites a file, and refuses a size that makes no sense", async () => {

@@ -10,6 +10,7 @@ import { shared } from "../../support/fixtures.ts";
 import { startProcess } from "../../support/kubernetes/process.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { BIN_DIR, Node, REFERENCE_PLUGINS_DIR } from "../../support/node.ts";
+import { commandsOf } from "../../support/page.ts";
 
 /** A host beyond the node, which knows no way back to pods. */
 const OUTSIDE = ["192.0.2.2", "2001:db8::2"] as const;
@@ -140,6 +141,17 @@ describe("a host whose network is well", () => {
   });
 });
 
+it("the commands of docs/how-to/test-connectivity.md run as they stand", async () => {
+  const [test = ""] = commandsOf("how-to/test-connectivity.md", "## On one host");
+  const [clean = ""] = commandsOf("how-to/test-connectivity.md", "## It was interrupted, or killed");
+  const file = bench.command("test").find((word) => word.endsWith(".conflist")) ?? "";
+  const script = `${test.replace(/\S+\.conflist/, file).trim()} --only same-node --only host-port\n${clean}`;
+  const env = { PATH: `${BIN_DIR}:/usr/sbin:/usr/bin:/sbin:/bin`, CNI_PATH: bench.path };
+  const { exit, stdout, stderr } = await bench.node.run(["/bin/sh", "-euc", script], { env });
+  expect(`${exit} ${stderr}`).toBe("0 ");
+  expect(stdout).toMatch(/✓ host-port +node \S+, IPv6: the port of the host leads to the pod/);
+});
+
 /** What is broken, by which script, what is tried, which rows fail, and what is said of it. */
 const FAULTS: readonly (readonly [string, string, readonly string[], readonly string[], RegExp])[] = [
   [
@@ -251,7 +263,7 @@ describe("a test that does not come to its end", () => {
       const child = Bun.spawn([file, ...line], { stdout: "ignore", stderr: "ignore" });
       await until(
         "its pods",
-        async () => (await bench.left().catch(() => [])).filter((name) => name.startsWith("pods-")).length === 3,
+        async () => (await bench.left().catch(() => [])).filter((name) => /^pods-.*-eth0$/.test(name)).length === 3,
         60_000,
       );
       child.kill("SIGKILL");

@@ -16,6 +16,9 @@ const ADDRESSES = "test/system/docs/addresses.test.ts";
 const POLICY = "test/system/docs/policy.test.ts";
 const EXPLAIN = "test/system/docs/explain.test.ts";
 const PAINS = "test/system/explain/pains.test.ts";
+const CONNECTIVITY = "test/system/doctor/connectivity.test.ts";
+const CONNECTIVITY_IN_CLUSTER = "test/kubelet/connectivity.test.ts";
+const BUNDLE = "test/system/doctor/bundle.test.ts";
 const FIRST_POD = "test/system/docs/first-pod.test.ts";
 
 /** Why no test runs a command. */
@@ -67,7 +70,13 @@ const BLOCKS: Readonly<Record<string, Readonly<Record<string, readonly (string |
   },
   "how-to/monitor.md": { "### Alerts": [DAEMONSET] },
   "how-to/move-datastore.md": {},
+  "how-to/report-a-bug.md": { "# Report a bug": [BUNDLE] },
   "how-to/roll-back.md": { "## Back to the version before": [DAEMONSET] },
+  "how-to/test-connectivity.md": {
+    "## On one host": [CONNECTIVITY],
+    "## In a cluster": [CONNECTIVITY_IN_CLUSTER],
+    "## It was interrupted, or killed": [CONNECTIVITY],
+  },
   "how-to/uninstall.md": { "## From a cluster": [DAEMONSET, DAEMONSET], "## From one host": [BY_HAND] },
   "how-to/upgrade.md": { "## Before a change": [DAEMONSET], "## Upgrade": [DAEMONSET], "### The whole release": [DAEMONSET] },
   "how-to/use-host-local.md": {},
@@ -139,6 +148,7 @@ const INLINE: Readonly<Record<string, Readonly<Record<string, readonly [file: st
   },
   "how-to/monitor.md": { "tortiectl node status": STATUS },
   "how-to/move-datastore.md": { "tortiectl datastore migrate": ["test/cluster/migration/migrate.test.ts", '"datastore", "migrate"'] },
+  "how-to/report-a-bug.md": { "tortiectl doctor": BY_A_READER },
   "how-to/roll-back.md": {
     "kubectl -n kube-system rollout status daemonset/tortie-node": [
       DAEMONSET,
@@ -147,6 +157,13 @@ const INLINE: Readonly<Record<string, Readonly<Record<string, readonly [file: st
     "kubectl -n kube-system exec POD -- tortiectl node status": [DAEMONSET, '"how-to/upgrade.md", "## Before a change"'],
     "tortiectl ipam check --kubeconfig ~/.kube/config": CHECK,
     "tortiectl cni check LIST NETNS --container-id ID": BY_A_READER,
+  },
+  "how-to/test-connectivity.md": {
+    "tortiectl connectivity test": [CONNECTIVITY, '"how-to/test-connectivity.md", "## On one host"'],
+    "tortiectl connectivity clean --kubeconfig ~/.kube/config": [
+      CONNECTIVITY_IN_CLUSTER,
+      "tortiectl connectivity clean --kubeconfig ~/.kube/config",
+    ],
   },
   "how-to/uninstall.md": {
     "bash scripts/render-manifests beside-calico | kubectl delete -f -": [
