@@ -132,6 +132,11 @@ export class Passes {
     await this.#running;
   }
 
+  /** What failed is tried again at its own time, whoever waits. */
+  get #isAwaited(): boolean {
+    return this.#waiting.length > 0 && this.#failures === 0;
+  }
+
   #go(): void {
     if (!this.#isOpen || this.#isStopped || this.isSettled || this.#running !== undefined) return;
     this.#running = this.#loop().finally(() => {
@@ -152,14 +157,14 @@ export class Passes {
     const { clock } = this.#parts;
     // Whoever tells of something and waits for it has begun to wait then.
     await Promise.resolve();
-    const isAwaited = this.#waiting.length > 0 && this.#failures === 0;
-    if (isAwaited) return;
+    if (this.#isAwaited) return;
     const pauseMs = this.#failures > 0 ? pauseAfter(this.#failures, AFTER_FAILURE, clock) : this.#begunAt + WINDOW_MS - clock.now();
     if (pauseMs > 0) {
       this.#pause = new AbortController();
       await clock.sleep(pauseMs, this.#pause.signal);
       this.#pause = undefined;
     }
+    if (this.#isAwaited) return;
     // Whatever is told in the same turn of the event loop goes along.
     await new Promise((resolve) => setImmediate(resolve));
   }

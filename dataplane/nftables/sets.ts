@@ -63,7 +63,7 @@ export interface SetShape {
 export type Elements = ReadonlyMap<string, string>;
 
 /** Length of a key in registers. */
-export function keyBytes({ fields }: SetShape): number {
+function keyBytes({ fields }: SetShape): number {
   return fields.length === 1 ? (fields[0]?.bytes ?? 0) : fields.reduce((sum, field) => sum + padded(field.bytes), 0);
 }
 

@@ -87,6 +87,25 @@ describe("passes of policy", () => {
     expect(asked).toHaveLength(3);
   });
 
+  it("begin for an ADD in the turn of the event loop that tells of it, the pause of an earlier one or not", async () => {
+    const { clock, passes, asked, tell } = world();
+    passes.open();
+    await clock.advance(1_000);
+    for (const name of ["a", "b"]) {
+      let turns = 0;
+      setImmediate(() => turns++);
+      tell(name);
+      await passes.settled(NEVER);
+      expect([asked.at(-1), turns]).toEqual([name, 0]);
+    }
+    tell("c");
+    await settled();
+    let turns = 0;
+    setImmediate(() => turns++);
+    await passes.settled(NEVER);
+    expect([asked.at(-1), turns]).toEqual(["c", 0]);
+  });
+
   it("make one after the other, and tell an ADD when the one has ended that holds its own change", async () => {
     const turns: PromiseWithResolvers<void>[] = [];
     const { passes, asked, tell } = world({
