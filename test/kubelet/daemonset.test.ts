@@ -127,6 +127,23 @@ describe("a cluster made by docs/how-to/install-cluster.md", () => {
     expect(kinds).toEqual(["create ipamhandles", "update ipamblocks", "update ipamblocks", "delete ipamhandles"]);
   });
 
+  it("is asked by kubectl tortie: by its objects, and by tortiectl in the agent's pod", async () => {
+    await node.createPods(["asked"]);
+    await node.untilReady(["asked"]);
+    const [address = ""] = await node.addressesOf("asked");
+    const json = async (line: string): Promise<unknown> => JSON.parse(await control.run(`kubectl tortie ${line} || true`));
+    expect(await json("endpoints -A -o json")).toContainEqual(
+      expect.objectContaining({ pod: "asked", node: NODE, addresses: expect.arrayContaining([address]) }),
+    );
+    expect(await json(`explain pod pods/asked --json`)).toMatchObject({ standing: "present", summary: expect.stringContaining(address) });
+    expect(await control.run(`kubectl tortie explain ip ${address} || true`)).toContain(`node ${NODE}\n`);
+    const results = memberAt(await json("doctor --json"), "results");
+    expect(results).toContainEqual(expect.objectContaining({ check: "node-answers", status: "ok", object: `node ${NODE}` }));
+    expect(results).toContainEqual(expect.objectContaining({ group: `node ${NODE}: agent` }));
+    await node.deletePods(["asked"]);
+    await node.untilGone(["asked"]);
+  });
+
   it("is found in order by the commands that docs/how-to/upgrade.md gives for before a change", async () => {
     const files = { "validate tortie.yaml 10-tortie.conflist": "validate manifests/tortie.yaml manifests/conflist/10-tortie.conflist" };
     await runPage("how-to/upgrade.md", "## Before a change", { ...files, POD: await agentPod() });

@@ -55,6 +55,7 @@ const ELSEWHERE = new Set([
   "patch nodes/status",
   // Dropped packets and invalid policies.
   "create events",
+  "patch events",
   // An object that is there already, or changes.
   "get tortieendpoints",
   "patch tortieendpoints",
