@@ -1,6 +1,7 @@
 /** Asks the server, once or by its stream of events, and keeps what it has said. */
 import { useCallback, useEffect, useState } from "preact/hooks";
-import { type About, type Answer, type Fault, LIVE, type LiveName, type QuestionName, type Questions } from "./contract.ts";
+import { parseExact } from "./answers.ts";
+import { type About, type Answer, LIVE, type LiveName, type QuestionName, type Questions } from "./contract.ts";
 
 type AnswerTo<N extends QuestionName> = Answer<Questions[N]["answer"]>;
 
@@ -8,28 +9,6 @@ type AnswerTo<N extends QuestionName> = Answer<Questions[N]["answer"]>;
 export interface LiveState extends Readonly<Partial<{ [N in LiveName]: AnswerTo<N> }>> {
   readonly about?: About;
   readonly link: "opening" | "open" | "lost";
-}
-
-/** @returns the error that a command has told instead of an answer */
-export function faultOf(answer: Answer<unknown> | undefined): Fault | undefined {
-  const found = answer?.answer;
-  if (typeof found !== "object" || found === null || !("error" in found)) return undefined;
-  return found.error as Fault;
-}
-
-/** @returns what a command has answered; `undefined` for an error, or before there is an answer */
-export function answered<T>(answer: Answer<T> | undefined): T | undefined {
-  return answer === undefined || faultOf(answer) !== undefined ? undefined : (answer.answer as T);
-}
-
-/** Keeps the digits of integers beyond 2^53, such as sizes of IPv6 pools. */
-export function parseExact(text: string): unknown {
-  if (!/\d{16}/.test(text)) return JSON.parse(text);
-  const exact = (_key: string, value: unknown, context?: { readonly source?: string }) =>
-    typeof value === "number" && !Number.isSafeInteger(value) && /^\d{16,}$/.test(context?.source ?? "")
-      ? BigInt(context?.source ?? 0)
-      : value;
-  return JSON.parse(text, exact);
 }
 
 /** Follows the server's events as long as the page is there. */
@@ -42,7 +21,8 @@ export function useLive(): LiveState {
     for (const name of ["about", ...LIVE.node, ...LIVE.cluster.filter((one) => one !== "pools")]) {
       source.addEventListener(name, ({ data }: MessageEvent<string>) => {
         const said = parseExact(data);
-        setState((before) => ({ ...before, [name]: said }));
+        // Draws in a task of its own: a large cluster's answer takes as long to read as to draw.
+        setTimeout(() => setState((before) => ({ ...before, [name]: said })));
       });
     }
     return () => source.close();

@@ -1,7 +1,6 @@
-/** Finds bursts of ADDs and what each of them took (pure): from the history with its steps, or from the logs of endpoints. */
+/** Finds bursts of ADDs and what each of them took (pure), by the history with its steps. */
 
 import type { HistoryEntry } from "../doctor/explain/explanation.ts";
-import type { EndpointDocument } from "./contract.ts";
 
 export interface Step {
   readonly name: string;
@@ -53,22 +52,6 @@ export function barsOfHistory(entries: readonly HistoryEntry[]): readonly Bar[] 
     const totalMs = entry.milliseconds ?? entry.steps.reduce((sum, { milliseconds }) => sum + milliseconds, 0);
     return [{ key: `${entry.time} ${index}`, name, beginMs, steps: entry.steps, totalMs, outcome: entry.outcome }];
   });
-}
-
-/** Reads the ADD of an endpoint from its log, newest entry first: each entry lasts until the next one. */
-export function barOfLog({ id, status, log }: EndpointDocument): Bar | undefined {
-  const beginMs = Date.parse(status["created-at"]);
-  const endMs = Date.parse(status["committed-at"] ?? "");
-  if (Number.isNaN(beginMs) || Number.isNaN(endMs)) return undefined;
-  const entries = [...log].reverse().filter(({ timestamp }) => Date.parse(timestamp) >= beginMs && Date.parse(timestamp) <= endMs);
-  const steps = entries.flatMap(({ message, timestamp }, index) => {
-    const milliseconds = Date.parse(entries[index + 1]?.timestamp ?? "") - Date.parse(timestamp);
-    return milliseconds > 0 ? [{ name: message, milliseconds }] : [];
-  });
-  const names = status["external-identifiers"];
-  const name = names["k8s-pod-name"] === undefined ? names["container-id"] : `${names["k8s-namespace"]}/${names["k8s-pod-name"]}`;
-  const isWell = entries.every(({ code }) => code === "OK" || code === "Disabled");
-  return { key: String(id), name, beginMs, steps, totalMs: endMs - beginMs, outcome: isWell ? "ok" : "warning" };
 }
 
 /** Chooses round marks for an axis: 1, 2 or 5 times a power of ten apart, six of them at most. */

@@ -5,7 +5,7 @@
 import type { EndpointModel } from "../agent/api/endpoint-schema.ts";
 import type { StatusResponse } from "../agent/api/node.ts";
 import type { NodePolicy, PolicyDrops, PolicyExplanation } from "../agent/api/policy-schema.ts";
-import type { Explanation, HistoryEntry } from "../doctor/explain/explanation.ts";
+import type { Explanation } from "../doctor/explain/explanation.ts";
 import type { Report } from "../doctor/report.ts";
 
 /** Is what went wrong, as `--json` tells errors. */
@@ -83,10 +83,6 @@ export interface PodDocument {
 /** Is what `ipam show --ip` says: facts by name. */
 export type AddressDocument = Readonly<Record<string, string>>;
 
-export interface HistoryDocument {
-  readonly entries: readonly HistoryEntry[];
-}
-
 /** Says what the page is about: this node, by its agent, or a whole cluster. */
 export type Scope = "node" | "cluster";
 
@@ -99,7 +95,6 @@ export interface Questions {
   endpoint: { params: { id: string }; answer: EndpointDocument };
   address: { params: { ip: string }; answer: AddressDocument };
   explain: { params: { kind: string; name: string }; answer: Explanation };
-  history: { params: Record<never, string>; answer: HistoryDocument };
   policies: { params: Record<never, string>; answer: NodePolicy };
   reach: { params: { from: string; to: string; port: string }; answer: PolicyExplanation };
   drops: { params: { endpoint: string }; answer: PolicyDrops };

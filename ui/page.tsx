@@ -1,7 +1,8 @@
 /** Begins the page: its frame, the views and the way between them. What is looked at stands behind "#" in the address. */
 import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { answered, faultOf, type LiveState, useLive } from "./ask.ts";
+import { answered, faultOf } from "./answers.ts";
+import { type LiveState, useLive } from "./ask.ts";
 import { Name, Trouble } from "./parts.tsx";
 import { AddressesView } from "./views/addresses.tsx";
 import { BurstsView } from "./views/bursts.tsx";

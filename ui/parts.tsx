@@ -1,7 +1,7 @@
 /** Has what several views are made of. Texts of others come in by `Name` and `Fault` only, as text nodes. */
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { answered, faultOf } from "./ask.ts";
+import { answered, faultOf } from "./answers.ts";
 import type { Answer, Fault as FaultOf } from "./contract.ts";
 import { plain } from "./format.ts";
 

@@ -27,7 +27,9 @@ export class UiProcess implements AsyncDisposable {
     const child = spawn("/usr/bin/setpriv", ["--pdeathsig", "KILL", "--", ...line], { stdio: ["ignore", "pipe", "pipe"] });
     const url = await new Promise<string>((done, failed) => {
       let [out, err] = ["", ""];
-      child.stderr.on("data", (chunk: Buffer) => void (err += chunk));
+      child.stderr.on("data", (chunk: Buffer) => {
+        err += chunk;
+      });
       child.stdout.on("data", (chunk: Buffer) => {
         out += chunk;
         const [, found] = /"url":"([^"]+)"/.exec(out) ?? [];

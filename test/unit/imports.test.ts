@@ -94,7 +94,8 @@ describe("the import order", () => {
         const file = join(top, name);
         const text = readFileSync(join(ROOT, file), "utf8").replaceAll(/\/\*.*?\*\//gs, "");
         for (const [, path = ""] of text.matchAll(/(?:from|import\(|import)\s*"(\.[^"]+)"/g)) {
-          written.add(`${file} ${normalize(join(dirname(file), path))}`);
+          // The build makes the page's files.
+          if (!path.endsWith(".txt")) written.add(`${file} ${normalize(join(dirname(file), path))}`);
         }
       }
     }

@@ -37,32 +37,60 @@ interface Job {
   readonly tiles: readonly Tile[];
 }
 
+/** Has what is still to be drawn, of all maps: they share the few milliseconds of each frame. */
+const waiting: Drawing[] = [];
+let isScheduled = false;
+
+interface Drawing {
+  readonly job: Job;
+  readonly onTile: (tile: Tile) => void;
+  next: number;
+}
+
 /**
- * Draws in the frames that come, each for a few milliseconds.
+ * Draws in the frames that come, after everything that waits already.
  * @param onTile is called for each tile that is there
  * @returns what ends it early
  */
 export function paint(job: Job, onTile: (tile: Tile) => void): () => void {
+  const drawing: Drawing = { job, onTile, next: 0 };
+  waiting.push(drawing);
+  schedule();
+  return () => {
+    const at = waiting.indexOf(drawing);
+    if (at >= 0) waiting.splice(at, 1);
+  };
+}
+
+function schedule(): void {
+  if (isScheduled || waiting.length === 0) return;
+  isScheduled = true;
+  requestAnimationFrame(() => {
+    isScheduled = false;
+    const end = performance.now() + FRAME_MS;
+    // Draws into one canvas a frame: each that has changed is copied to the screen whole.
+    const [drawing] = waiting;
+    if (drawing !== undefined && drawUntil(end, drawing)) waiting.shift();
+    schedule();
+  });
+}
+
+/** @returns whether all of it is drawn */
+function drawUntil(end: number, drawing: Drawing): boolean {
+  const { job, onTile } = drawing;
   const context = job.canvas.getContext("2d");
-  if (context === null) return () => undefined;
+  if (context === null) return true;
   const scale = job.canvas.width / Math.max(1, job.canvas.clientWidth);
   const top = placeOf(job.layout, job.first).y - SIZES[job.layout.size].label;
-  let next = 0;
-  let frame = 0;
-  const step = () => {
-    const end = performance.now() + FRAME_MS;
-    while (next < job.tiles.length) {
-      const tile = job.tiles[next++];
-      if (tile !== undefined) {
-        paintTile(context, job, tile, top, scale);
-        onTile(tile);
-      }
-      if (next % TILES_A_LOOK === 0 && performance.now() > end) break;
+  while (drawing.next < job.tiles.length) {
+    const tile = job.tiles[drawing.next++];
+    if (tile !== undefined) {
+      paintTile(context, job, tile, top, scale);
+      onTile(tile);
     }
-    if (next < job.tiles.length) frame = requestAnimationFrame(step);
-  };
-  frame = requestAnimationFrame(step);
-  return () => cancelAnimationFrame(frame);
+    if (drawing.next % TILES_A_LOOK === 0 && performance.now() > end) break;
+  }
+  return drawing.next >= job.tiles.length;
 }
 
 function paintTile(

@@ -1,6 +1,7 @@
 /** Shows pools, their blocks and each address, as a map and as a table, and explains the address that is chosen. */
 import { useMemo, useState } from "preact/hooks";
-import { answered, type LiveState, useAnswer } from "../ask.ts";
+import { answered } from "../answers.ts";
+import { type LiveState, useAnswer } from "../ask.ts";
 import { type BlockDocument, type PoolDocument, type PoolsDocument, SIGNS, type Sign, type Standing } from "../contract.ts";
 import { counted, grouped, percent, plain } from "../format.ts";
 import { AddressMap, addressOf } from "../map/address-map.tsx";

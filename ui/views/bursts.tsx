@@ -1,7 +1,9 @@
 /** Shows ADDs that came together as a waterfall: when each began, and how long each step of it took. */
 import { useEffect, useState } from "preact/hooks";
-import { answered, ask, faultOf, type LiveState, useAnswer } from "../ask.ts";
-import { type Bar, type Burst, barOfLog, barsOfHistory, burstsOf, ticksOf } from "../bursts.ts";
+import type { Explanation } from "../../doctor/explain/explanation.ts";
+import { answered, faultOf } from "../answers.ts";
+import { ask, type LiveState } from "../ask.ts";
+import { type Bar, type Burst, barsOfHistory, burstsOf, ticksOf } from "../bursts.ts";
 import type { Answer } from "../contract.ts";
 import { counted, duration, moment, plain } from "../format.ts";
 import { CommandLine, Empty, Mark, Name, Trouble } from "../parts.tsx";
@@ -46,36 +48,42 @@ function largestOf(bursts: readonly Burst[]): Burst | undefined {
   );
 }
 
-/** Limits how many endpoints are asked for their logs. */
-const MOST_LOGS = 128;
+/** Limits how many endpoints are asked, and how many at once. */
+const MOST_ENDPOINTS = 128;
+const AT_ONCE = 4;
 
-/** Takes the history's steps; where there is none, what the endpoints' own logs say. */
-function useBars(live: LiveState): { readonly bars: readonly Bar[] | undefined; readonly source: Answer<unknown> | undefined } {
-  const { answer } = useAnswer("history", {});
-  const history = answered(answer);
-  const [logs, setLogs] = useState<{ readonly bars: readonly Bar[]; readonly source: Answer<unknown> | undefined }>();
-  const ids = history !== undefined || answer === undefined ? "" : (answered(live.endpoints) ?? []).map(({ id }) => id).join(" ");
+interface Found {
+  readonly bars: readonly Bar[] | undefined;
+  /** Is one of the answers that it was read from. */
+  readonly source: Answer<unknown> | undefined;
+}
+
+/** Asks what is known of each endpoint's container, whose history has the steps of its ADD. */
+function useBars(live: LiveState): Found {
+  const [found, setFound] = useState<Found>({ bars: undefined, source: undefined });
+  const endpoints = answered(live.endpoints);
+  const containers = endpoints?.map(({ status }) => status["external-identifiers"]["container-id"]).join(" ");
   useEffect(() => {
-    if (ids === "") return undefined;
+    if (containers === undefined) return undefined;
     const gone = new AbortController();
-    void Promise.all(
-      ids
-        .split(" ")
-        .slice(-MOST_LOGS)
-        .map((id) => ask("endpoint", { id }, gone.signal)),
-    ).then((answers) => {
+    const names = containers.split(" ").filter((name) => name !== "");
+    void explainAll(names.slice(-MOST_ENDPOINTS), gone.signal).then((answers) => {
       if (gone.signal.aborted) return;
-      const bars = answers.flatMap((one) => {
-        const found = answered(one);
-        return found === undefined ? [] : (barOfLog(found) ?? []);
-      });
-      setLogs({ bars, source: answers.at(-1) });
+      const histories = answers.flatMap((answer) => answered(answer)?.history ?? []);
+      setFound({ bars: barsOfHistory(histories), source: answers.at(-1) });
     });
     return () => gone.abort();
-  }, [ids]);
-  if (history !== undefined) return { bars: barsOfHistory(history.entries), source: answer };
-  const isEmpty = answered(live.endpoints)?.length === 0;
-  return { bars: logs?.bars ?? (isEmpty ? [] : undefined), source: logs?.source };
+  }, [containers]);
+  return found;
+}
+
+async function explainAll(containers: readonly string[], signal: AbortSignal): Promise<readonly Answer<Explanation>[]> {
+  const answers: Answer<Explanation>[] = [];
+  for (let from = 0; from < containers.length && !signal.aborted; from += AT_ONCE) {
+    const some = containers.slice(from, from + AT_ONCE);
+    answers.push(...(await Promise.all(some.map((name) => ask("explain", { kind: "container", name }, signal)))));
+  }
+  return answers;
 }
 
 const COLOURS = 8;

@@ -1,7 +1,8 @@
 /** Shows what policy means for one pod: who may reach it and whom it may reach, and the packets of it that were dropped. */
 import { useEffect, useState } from "preact/hooks";
 import type { PolicyExplanation } from "../../agent/api/policy-schema.ts";
-import { answered, ask, faultOf, type LiveState, useAnswer } from "../ask.ts";
+import { answered, faultOf } from "../answers.ts";
+import { ask, type LiveState, useAnswer } from "../ask.ts";
 import type { Answer } from "../contract.ts";
 import { counted, moment, workloadOf } from "../format.ts";
 import { CommandLine, Empty, Mark, Name, Shown, Trouble } from "../parts.tsx";

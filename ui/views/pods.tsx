@@ -31,7 +31,10 @@ function PodTable({ pods, filter }: { readonly pods: readonly PodDocument[]; rea
   const [most, setMost] = useState(ROWS);
   const wanted = filter.trim().toLowerCase();
   const found = useMemo(
-    () => pods.filter(({ namespace, pod, node, addresses }) => `${namespace}/${pod} ${node} ${addresses.join(" ")}`.toLowerCase().includes(wanted)),
+    () =>
+      pods.filter(({ namespace, pod, node, addresses }) =>
+        `${namespace}/${pod} ${node} ${addresses.join(" ")}`.toLowerCase().includes(wanted),
+      ),
     [pods, wanted],
   );
   if (pods.length === 0) return <Empty>No pod with a network of its own yet.</Empty>;

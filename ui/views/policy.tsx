@@ -1,7 +1,8 @@
 /** Shows the policies of this node, and answers whether a connection would pass. */
 import { useState } from "preact/hooks";
 import type { NodePolicy, PolicyExplanation, PolicyModel } from "../../agent/api/policy-schema.ts";
-import { answered, type LiveState, useAnswer } from "../ask.ts";
+import { answered } from "../answers.ts";
+import { type LiveState, useAnswer } from "../ask.ts";
 import { workloadOf } from "../format.ts";
 import { Empty, Mark, Name, Shown, type Tone } from "../parts.tsx";
 

@@ -1,5 +1,6 @@
 /** Shows the other nodes with the routes that this node's kernel has to them, direct and through VXLAN. */
-import { answered, type LiveState, useAnswer } from "../ask.ts";
+import { answered } from "../answers.ts";
+import { type LiveState, useAnswer } from "../ask.ts";
 import type { PoolDocument, RouteDocument } from "../contract.ts";
 import { counted } from "../format.ts";
 import { Empty, Name, Shown } from "../parts.tsx";

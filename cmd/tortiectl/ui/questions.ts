@@ -28,7 +28,6 @@ const PARAMS: { readonly [N in QuestionName]: readonly (keyof Questions[N]["para
   endpoint: ["id"],
   address: ["ip"],
   explain: ["kind", "name"],
-  history: [],
   policies: [],
   reach: ["from", "to", "port"],
   drops: ["endpoint"],
@@ -39,7 +38,12 @@ const PARAMS: { readonly [N in QuestionName]: readonly (keyof Questions[N]["para
 type Params = Readonly<Record<string, string>>;
 
 /** Asks the commands of this node. @returns `undefined` for what only a cluster knows */
-function wordsOfNode(name: QuestionName, { id = "", ip = "", kind = "", name: subject = "", ...pair }: Params, agent: readonly string[], store: readonly string[]) {
+function wordsOfNode(
+  name: QuestionName,
+  { id = "", ip = "", kind = "", name: subject = "", ...pair }: Params,
+  agent: readonly string[],
+  store: readonly string[],
+) {
   const { from = "", to = "", port = "", endpoint = "" } = pair;
   const words: Readonly<Partial<Record<QuestionName, readonly string[]>>> = {
     pools: ["ipam", "show", "--blocks", ...store],
@@ -48,7 +52,6 @@ function wordsOfNode(name: QuestionName, { id = "", ip = "", kind = "", name: su
     status: ["node", "status", ...agent],
     endpoint: ["node", "endpoint", id, ...agent],
     explain: ["explain", kind, subject, ...agent, ...store],
-    history: ["ipam", "history", ...agent],
     policies: ["policy", "list", ...agent],
     reach: ["policy", "explain", from, to, port, ...agent],
     drops: ["policy", "drops", endpoint, ...agent],

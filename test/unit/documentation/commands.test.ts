@@ -55,6 +55,7 @@ const BLOCKS: Readonly<Record<string, Readonly<Record<string, readonly (string |
   "how-to/explain.md": { "## Ask": [EXPLAIN], "## Repair": [EXPLAIN], "## Ask about the past": [EXPLAIN] },
   "how-to/fixed-addresses.md": { "## On one host": [ADDRESSES] },
   "how-to/host-scope.md": {},
+  "how-to/look-at-it.md": {},
   "how-to/install-cluster.md": {
     "## In a cluster": [DAEMONSET, DAEMONSET, DAEMONSET],
     "### With Helm": [CHART, CHART],
@@ -113,6 +114,11 @@ const INLINE: Readonly<Record<string, Readonly<Record<string, readonly [file: st
     "tortiectl policy wait": [POLICY, "tortiectl policy wait"],
     "tortiectl uninstall": ["test/system/installer/install.test.ts", 'command(host, "uninstall"'],
     "kubectl apply": BY_A_READER,
+  },
+  "how-to/look-at-it.md": {
+    "kubectl tortie": BY_A_READER,
+    "tortiectl ui --help": BY_A_READER,
+    "tortiectl ui --kubeconfig ~/.kube/config": BY_A_READER,
   },
   "how-to/explain-policy.md": {
     "kubectl -n kube-system exec POD -- tortiectl policy …": BY_A_READER,
