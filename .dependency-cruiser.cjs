@@ -17,8 +17,8 @@ const LIB = [
   "cni",
   "config",
   "kubernetes",
-  "identity",
   "resident",
+  "identity",
   "workload",
   "datastore",
 ];
@@ -49,7 +49,7 @@ const AGENT = [
   ["api"],
 ];
 /** Top folders in which no file leads back to itself. */
-const ACYCLIC = ["cmd", "controller", "doctor", "installer", "migration", "ui"];
+const ACYCLIC = ["cmd", "controller", "dataplane", "doctor", "handover", "installer", "migration", "policy", "ui"];
 /** dataplane/ knows neither CNI nor Calico nor Kubernetes. */
 const HIDDEN_FROM_DATAPLANE = ["cni", "config", "kubernetes", "resident", "resident", "workload", "datastore"];
 

@@ -9,11 +9,10 @@ import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
 import { decodeNetworkConfig, type NetworkConfig } from "../../lib/config/decode.ts";
 import { IDENTITIES } from "../../lib/identity/identity-object.ts";
 import { keyOf, type LabelledPod, type LabelSet } from "../../lib/identity/labels.ts";
-import { decodeNamespace, isPodOfUid, type Namespace } from "../../lib/kubernetes/objects.ts";
+import { decodeNamespace, isPodOfUid, type Namespace, type Pod } from "../../lib/kubernetes/objects.ts";
 import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
 import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
 import { SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
-import type { EndpointManager } from "../endpoints/manager.ts";
 import { datastoreKeys } from "../start/configuration.ts";
 import type { AgentCluster, AgentContext } from "../start/context.ts";
 import { KeptIdentities, type OwnSets } from "./kept.ts";
@@ -39,6 +38,12 @@ type KeptCache = Pick<KeptIdentities, "cache"> & Partial<AsyncDisposable>;
 /** Waited for at most when somebody asks, so that the first answer is whole. */
 const FIRST_ANSWER_MS = 2_000;
 
+/** The endpoints of this node. */
+interface OwnEndpoints {
+  list(): readonly EndpointRecord[];
+  onChange(listener: () => void): void;
+}
+
 const NAME = "identities";
 /** Changes of pods and records are heard of; this is for labels of namespaces. */
 const EVERY_MS = 15_000;
@@ -46,7 +51,7 @@ const EVERY_MS = 15_000;
 const SOON_MS = 300;
 
 /** Begins to keep identities where no controller of the cluster does. */
-export function startIdentities(context: AgentContext, manager: Pick<EndpointManager, "list" | "onChange">): AgentIdentities {
+export function startIdentities(context: AgentContext, manager: OwnEndpoints): AgentIdentities {
   const { options, env, node, cluster, controllers, health, log } = context;
   const isShown = options["endpoint-objects"];
   if (cluster?.isDatastore === true) return new AgentIdentities(cluster, isShown);
@@ -162,7 +167,9 @@ export class AgentIdentities implements AsyncDisposable {
   #podOf(key: string, uid: string | undefined): LabelledPod | undefined {
     if (this.#cluster !== undefined) {
       const pod = this.#cluster.pods.get(key);
-      return pod !== undefined && uid !== undefined && isPodOfUid(pod, uid) ? pod : undefined;
+      // Records beside etcd have no UID: its endpoints know their pod by its name.
+      const isThePod = (there: Pod) => (uid === undefined ? this.#cluster?.isDatastore === false : isPodOfUid(there, uid));
+      return pod !== undefined && isThePod(pod) ? pod : undefined;
     }
     const labels = this.#policy?.ofOwnPod(key);
     return labels && { namespace: key.slice(0, key.indexOf("/")), labels, serviceAccountName: "" };

@@ -26,6 +26,7 @@ export interface PolicyFigureSource {
   unread(): readonly { readonly kind: string; readonly atLeast: number }[];
   readonly drops: { readonly missed: number; shown(): readonly DropFigure[] };
   counters(): Promise<readonly DropFigure[]>;
+  judged(): Promise<readonly { readonly direction: string; readonly packets: bigint }[]>;
 }
 
 export class PolicyMetrics {
@@ -59,6 +60,13 @@ export class PolicyMetrics {
     this.#gauge("unread_objects", "Objects of policy that Tortie does not enforce, at least", ["kind"], (gauge, one) => {
       for (const { kind, atLeast } of one.unread()) gauge.set({ kind }, atLeast);
     });
+    this.#counter(
+      "judged_total",
+      "Packets that began a connection and were judged; those that were not denied passed",
+      ["direction"],
+      async (one) =>
+        (await one.judged().catch(() => [])).map(({ direction, packets }) => ({ labels: { direction }, value: Number(packets) })),
+    );
     this.#drops("drops_total", "Packets that policy has dropped", countersOf);
     this.#drops("drops_shown_total", "Dropped packets that were seen one by one", async (one) => one.drops.shown());
     this.#counter("drops_missed_total", "Dropped packets that the kernel told of and that were not looked at", [], async (one) => [

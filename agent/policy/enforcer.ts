@@ -22,6 +22,7 @@ import { Flows, type FlowTable } from "./flows.ts";
 import { PolicyGate } from "./gate.ts";
 import { KernelPolicy } from "./kernel.ts";
 import { Passes } from "./passes.ts";
+import { podsElsewhere } from "./pods-elsewhere.ts";
 import { Realisations } from "./realisation.ts";
 import { showDrops } from "./show-drops.ts";
 import type { PolicySources } from "./sources/model.ts";
@@ -29,6 +30,7 @@ import { EnforcedView, Peers } from "./status.ts";
 import type { PolicyView } from "./view.ts";
 
 const COMPARING = "policy-comparison";
+const PODS_ELSEWHERE = "policy-pods-elsewhere";
 const COMPARING_MS = 60_000;
 /** Of a large table, whose dump takes a while. */
 const COMPARING_LARGE_MS = 600_000;
@@ -58,6 +60,7 @@ export class Enforcer implements AsyncDisposable {
   readonly #endpoints: PolicyEndpoints;
   readonly #drops: ReturnType<typeof showDrops>;
   readonly #ending = new AbortController();
+  readonly #aside = new AbortController();
   #isRestored = false;
 
   /** Begins to enforce. */
@@ -96,10 +99,15 @@ export class Enforcer implements AsyncDisposable {
     this.#endpoints.underWay(records);
   }
 
+  /** Lets ADDs go that still wait for policy: somebody else enforces it, or nobody. */
+  standAside(): void {
+    this.#aside.abort(new Error("policy is turned off"));
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.#ending.abort(new Error("policy is turned off"));
     this.#parts.identities.join(undefined);
-    await this.#context.controllers.remove(COMPARING);
+    await Promise.all([COMPARING, PODS_ELSEWHERE].map((name) => this.#context.controllers.remove(name)));
     this.#endpoints[Symbol.dispose]();
     await Promise.all([this.#passes.stop(), this.#parts.sources[Symbol.asyncDispose](), this.#drops[Symbol.asyncDispose]()]);
     await this.#flows.stop();
@@ -130,6 +138,7 @@ export class Enforcer implements AsyncDisposable {
       await this.#parts.restored;
       this.#isRestored = true;
       await cluster?.pods.untilSynced(signal);
+      this.#askForPodsElsewhere();
       await this.#parts.sources.untilSynced(signal);
       log.info("everything that policy needs is known", { milliseconds: Math.round(performance.now() - begun) });
       this.#passes.open();
@@ -138,6 +147,14 @@ export class Enforcer implements AsyncDisposable {
     } finally {
       over();
     }
+  }
+
+  /** Nothing waits for the answers: an endpoint whose pod is not known stays closed until then. */
+  #askForPodsElsewhere(): void {
+    const { cluster, controllers } = this.#context;
+    if (cluster === undefined || this.#ending.signal.aborted) return;
+    const run = podsElsewhere({ endpoints: this.#endpoints, readPod: (key) => cluster.readPod(key) });
+    controllers.update(PODS_ELSEWHERE, { run, quiet: true });
   }
 
   /** Compares the table with what it must hold, now and then: others may change it. */
@@ -190,6 +207,7 @@ export class Enforcer implements AsyncDisposable {
       hasPod: (key) => cluster?.pods.get(key) !== undefined,
       readPod: cluster && ((key) => cluster.readPod(key)),
       flows: this.#flows,
+      standsAside: this.#aside.signal,
       isInKernel: (hostInterface) => this.#kernel.knows(hostInterface),
       onHostInterface: (hostInterface) => {
         if (this.#kernel.judge(hostInterface)) this.#passes.compare();
@@ -210,6 +228,7 @@ export class Enforcer implements AsyncDisposable {
       gap: () => this.#gap(),
       drops: this.#drops.drops,
       counters: () => this.#kernel.counters(),
+      judged: () => this.#kernel.judged(),
       differences: async () => (this.#passes.isSettled ? this.#kernel.inspect(this.#engine.state) : []),
       caughtUp: (signal) => this.#caughtUp(signal),
       identityOf: (pod) => this.#identityOf(pod),

@@ -30,6 +30,8 @@ export interface GateParts {
   readonly isInKernel: (hostInterface: string) => boolean;
   /** Is called with each host end before it is made, in case nobody judges its name yet. */
   readonly onHostInterface: (hostInterface: string) => void;
+  /** Aborted when nobody enforces policy here any more, and the node is open. */
+  readonly standsAside: AbortSignal;
   readonly clock: Clock;
 }
 
@@ -65,17 +67,18 @@ export class PolicyGate implements CallPolicy {
   }
 
   async ready(hostInterface: string, signal: AbortSignal): Promise<void> {
-    const { limitMs, endpoints, passes, clock, gap, untilSynced } = this.#parts;
+    const { limitMs, endpoints, passes, clock, gap, untilSynced, standsAside } = this.#parts;
     if (limitMs === 0) return;
     if (endpoints.isKnown(hostInterface) && passes.isSettled && gap() === undefined) return;
     const late = new Error("late");
     try {
-      await withLimit(clock, { limitMs, late, signal }, async (ended) => {
+      await withLimit(clock, { limitMs, late, signal: AbortSignal.any([signal, standsAside]) }, async (ended) => {
         await this.#untilKnown(hostInterface, ended);
         await untilSynced(ended);
         await passes.settled(ended);
       });
     } catch (error) {
+      if (standsAside.aborted && !signal.aborted) return;
       if (error !== late) throw error;
       const what = gap() ?? (endpoints.isKnown(hostInterface) ? this.#filter() : this.#labels(hostInterface));
       throw new TortieError("policy-not-ready", `policy not ready: waiting for ${what} for ${limitMs / 1000} s`);

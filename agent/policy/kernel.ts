@@ -3,7 +3,7 @@
  * again when policy is turned off.
  */
 import type { HostSockets } from "../../dataplane/netlink/host-sockets.ts";
-import type { DropCount } from "../../dataplane/nftables/policy/counters.ts";
+import type { DropCount, JudgedCount } from "../../dataplane/nftables/policy/counters.ts";
 import { isKnownEndpoint } from "../../dataplane/nftables/policy/known-endpoints.ts";
 import { PolicyTable } from "../../dataplane/nftables/policy/policy-table.ts";
 import type { PacketPolicy, PolicyChange } from "../../dataplane/packet-policy.ts";
@@ -59,6 +59,10 @@ export class KernelPolicy {
 
   counters(): Promise<readonly DropCount[]> {
     return this.#table.counters();
+  }
+
+  judged(): Promise<readonly JudgedCount[]> {
+    return this.#table.judged();
   }
 
   /** Says whether the kernel judges this host end by a policy of its own, or lets it pass; a host end that it does not know is closed. */

@@ -192,6 +192,7 @@ class DecidedPolicy implements AgentPolicy {
     this.#enforcer = undefined;
     await enforcer?.[Symbol.asyncDispose]();
     await openNode(host, run);
+    enforcer?.standAside();
     this.#isOpened = true;
   }
 

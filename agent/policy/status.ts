@@ -1,5 +1,5 @@
 /** Answers what the rest of the agent asks about policy (view.ts), from the engine, the sources and the passes. */
-import type { DropCount } from "../../dataplane/nftables/policy/counters.ts";
+import type { DropCount, JudgedCount } from "../../dataplane/nftables/policy/counters.ts";
 import { type Address, formatAddress } from "../../lib/addresses/address.ts";
 import type { PolicyEngine } from "../../policy/engine.ts";
 import type { Enforcement, Flow, Judgement, Labels, PeerPod, PolicyStatus } from "../../policy/model.ts";
@@ -70,6 +70,7 @@ export interface ViewParts {
   readonly gap: () => string | undefined;
   readonly drops: DropHistory;
   readonly counters: () => Promise<readonly DropCount[]>;
+  readonly judged: () => Promise<readonly JudgedCount[]>;
   readonly differences: () => Promise<readonly string[]>;
   readonly caughtUp: (signal: AbortSignal) => Promise<void>;
   readonly identityOf: (pod: string) => number | undefined;
@@ -187,6 +188,10 @@ export class EnforcedView implements PolicyView {
 
   counters(): Promise<readonly DropCount[]> {
     return this.#parts.counters();
+  }
+
+  judged(): Promise<readonly JudgedCount[]> {
+    return this.#parts.judged();
   }
 
   /** Lists every endpoint as waiting: what the next pass changes is not computed yet. */

@@ -2,7 +2,7 @@
  * Describes what the rest of the agent may ask about policy: the REST API, the health check and the figures read it, `start.ts` provides it.
  * A node without policy has no view.
  */
-import type { DropCount } from "../../dataplane/nftables/policy/counters.ts";
+import type { DropCount, JudgedCount } from "../../dataplane/nftables/policy/counters.ts";
 import type { DropReason } from "../../dataplane/nftables/policy/log-prefix.ts";
 import type { Direction } from "../../dataplane/packet-policy.ts";
 import type { Address } from "../../lib/addresses/address.ts";
@@ -118,4 +118,6 @@ export interface PolicyView {
   readonly drops: DropHistory;
   /** Asks the kernel how many packets were dropped since the table was made. @throws TortieError `policy-failed` */
   counters(): Promise<readonly DropCount[]>;
+  /** Packets that began connections and were judged. @throws TortieError `policy-failed` */
+  judged(): Promise<readonly JudgedCount[]>;
 }

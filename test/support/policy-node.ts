@@ -152,8 +152,13 @@ export class PolicyNode implements AsyncDisposable {
 
   /** Dropped packets by "direction reason", without those of which there are none, from `nft`. */
   async dropped(): Promise<Record<string, number>> {
-    const counters = await this.objects("counter");
+    const counters = (await this.objects("counter")).filter(({ name }) => !String(name).endsWith("-judged"));
     return Object.fromEntries(counters.flatMap(({ name, packets }) => (packets === 0 ? [] : [[String(name), Number(packets)]])));
+  }
+
+  /** Packets that began connections and were judged, by direction, as the product reads them. */
+  judged(): Promise<unknown> {
+    return this.ask<unknown>("judged");
   }
 
   /** Lines of /proc/net/nf_conntrack that have this text. */

@@ -59,6 +59,7 @@ export function policyView(given: Partial<PolicyView> = {}): PolicyView {
     changed: async () => undefined,
     drops: NO_DROPS,
     differences: async () => [],
+    judged: async () => [],
     counters: async () => [],
     ...given,
   };

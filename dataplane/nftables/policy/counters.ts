@@ -1,6 +1,7 @@
 /** Counts dropped packets by direction and reason, in named counters of the table. */
 import { type Attribute, attributeMap, type Message, nest, u32be } from "../../netlink/message.ts";
 import type { Netlink, Request } from "../../netlink/socket.ts";
+import type { Direction } from "../../packet-policy.ts";
 import { about, ask, NFGENMSG_BYTES, nameWithin, type TableFamily } from "../message.ts";
 import { names, POLICY_TABLE } from "./layout.ts";
 import { DIRECTIONS, DROP_REASONS, type DropKind } from "./log-prefix.ts";
@@ -41,6 +42,21 @@ export function readCounters(socket: Netlink): DropCount[] {
       return message === undefined ? [] : [{ direction, reason, ...valueIn(message) }];
     }),
   );
+}
+
+/** What has begun a connection of an enforced endpoint, or tried to, since the counter was made. */
+export interface JudgedCount {
+  readonly direction: Direction;
+  readonly packets: bigint;
+}
+
+/** Reads how much was judged; nothing where there is no table. @throws NetlinkError */
+export function readJudged(socket: Netlink): JudgedCount[] {
+  const found = new Map(dumpCounters(socket).map(({ name, message }) => [name, message]));
+  return DIRECTIONS.flatMap((direction) => {
+    const message = found.get(names.judged(direction));
+    return message === undefined ? [] : [{ direction, packets: valueIn(message).packets }];
+  });
 }
 
 function dumpCounters(socket: Netlink): { readonly name: string; readonly message: Message }[] {

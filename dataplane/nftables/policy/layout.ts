@@ -94,6 +94,8 @@ export const names = {
   open: (direction: Direction) => `${direction}-open`,
   begin: (direction: Direction) => `${direction}-begin`,
   logLimit: (direction: Direction) => `${direction}-log-limit`,
+  /** Counts packets that begin a connection and may: what policy judges then. */
+  judged: (direction: Direction) => `${direction}-judged`,
   /** The chain that drops for this reason, and its counter. */
   dropping: (direction: Direction, reason: DropReason) => `${direction}-${reason}`,
   classChain: (direction: Direction, name: ClassName) => `${direction}-${name}`,
@@ -110,7 +112,10 @@ export function skeleton(options: LayoutOptions): Ruleset {
     for (const family of FAMILIES) add(names.addresses(direction, family), PEERS[family]);
     add(names.logLimit(direction), LOG_LIMIT);
   }
-  const counters = DIRECTIONS.flatMap((direction) => DROP_REASONS.map((reason) => names.dropping(direction, reason)));
+  const counters = DIRECTIONS.flatMap((direction) => [
+    ...DROP_REASONS.map((reason) => names.dropping(direction, reason)),
+    names.judged(direction),
+  ]);
   const chains = new Map([...DIRECTIONS.flatMap((direction) => chainsOf(direction, options.logGroup)), ...entrances(options.prefixes)]);
   return { counters, sets, chains };
 }
@@ -157,6 +162,7 @@ function chainsOf(direction: Direction, logGroup: number): [string, Chain][] {
     [...rule.isInState("invalid"), rule.goTo(dropping("invalid"))],
     [...rule.isRedirect(), rule.goTo(dropping("denied"))],
     withoutSyn,
+    [rule.counts(names.judged(direction))],
   ];
   return [
     ...DROP_REASONS.map((reason): [string, Chain] => [

@@ -16,7 +16,7 @@ import type { PacketPolicy, PolicyChange } from "../../packet-policy.ts";
 import { getGeneration, longTransaction, parseGeneration } from "../message.ts";
 import { type Comparison, compare } from "./compare.ts";
 import { PolicyContent } from "./content.ts";
-import { type DropCount, readCounters } from "./counters.ts";
+import { type DropCount, type JudgedCount, readCounters, readJudged } from "./counters.ts";
 import { readTable } from "./dump.ts";
 import type { LayoutOptions } from "./layout.ts";
 import { POLICY_TABLE } from "./layout.ts";
@@ -96,6 +96,13 @@ export class PolicyTable {
   counters(): Promise<readonly DropCount[]> {
     return this.#inTurn(`failed to read counters of nftables table ${POLICY_TABLE}`, async () =>
       whileOthersWrite(() => readCounters(this.#sockets.netfilter)),
+    );
+  }
+
+  /** Reads how many packets that begin connections were judged since the table was made. @throws TortieError `policy-failed` */
+  judged(): Promise<readonly JudgedCount[]> {
+    return this.#inTurn(`failed to read counters of nftables table ${POLICY_TABLE}`, async () =>
+      whileOthersWrite(() => readJudged(this.#sockets.netfilter)),
     );
   }
 

@@ -83,6 +83,27 @@ describe("NetworkPolicy objects of an API server", () => {
   );
 
   it(
+    "hold for a pod that is bound to another node, also when the agent has been started again",
+    async () => {
+      await using world = await createWorld();
+      const ingress = [{ from: [{ podSelector: { matchLabels: { role: "client" } } }] }];
+      await cluster.api("POST", POLICIES, policy("web", { podSelector: { matchLabels: { app: "web" } }, ingress }));
+      const [client, other] = [await world.pod("client", { role: "client" }), await world.pod("other", {})];
+      const web = await world.pod("web", { app: "web" }, "node2");
+      const verdicts = () => Promise.all([reach(client, web, "tcp", 80), reach(other, web, "tcp", 80)]);
+      expect(await verdicts()).toEqual(["ok", "timeout"]);
+      await world.agent.kill();
+      await world.agent.restart();
+      expect(await world.wait()).toMatchObject({ exit: 0 });
+      expect(await eventually("ok", () => reach(client, web, "tcp", 80), 30_000)).toBe("ok");
+      expect(await verdicts()).toEqual(["ok", "timeout"]);
+      for (const { call } of [web, client, other]) await world.api.del(call);
+      await cluster.api("DELETE", `${POLICIES}/web`);
+    },
+    LIMIT_MS,
+  );
+
+  it(
     "never lend a pod the labels of its namesake",
     async () => {
       await using world = await createWorld();

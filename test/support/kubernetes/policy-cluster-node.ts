@@ -16,7 +16,8 @@ export interface PolicyClusterPod extends Place {
 export interface PolicyClusterNode extends AsyncDisposable {
   readonly api: ApiServerNode;
   readonly agent: Agent;
-  pod(name: string, labels: Readonly<Record<string, string>>): Promise<PolicyClusterPod>;
+  /** @param node that it is bound to, if that is another one */
+  pod(name: string, labels: Readonly<Record<string, string>>, node?: string): Promise<PolicyClusterPod>;
   /** Attaches a pod whose object is there. */
   attach(name: string): Promise<PolicyClusterPod>;
   wait(policy?: string): Promise<{ readonly exit: number | null; readonly stdout: string; readonly stderr: string }>;
@@ -45,8 +46,8 @@ export async function createPolicyClusterNode(cluster: TestCluster, args: readon
     api,
     agent,
     attach,
-    async pod(name, labels) {
-      await api.pod(name, { labels });
+    async pod(name, labels, node) {
+      await api.pod(name, { labels, ...(node === undefined ? {} : { node }) });
       return attach(name);
     },
     wait: (policy) =>

@@ -68,6 +68,7 @@ const COMMANDS: Readonly<Record<string, (command: Command) => unknown>> = {
   inspect: ({ policy = {} }) => table.inspect(policyOf(policy)),
   remove: () => table.remove(),
   counters: () => table.counters(),
+  judged: () => table.judged(),
   flows: ({ addresses = [] }) => flowsOfAll(addresses),
   deleteFlows: async ({ addresses = [] }) => deleteFlows(sockets.netfilter, await flowsOfAll(addresses)),
   churn,

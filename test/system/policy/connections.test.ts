@@ -61,6 +61,23 @@ describe.each(FAMILIES)("IPv%i", (family: Family) => {
     expect(await world.dropped()).toEqual({ "ingress-tcp-without-syn": 1, "egress-tcp-without-syn": 2, "egress-invalid": 1 });
   });
 
+  it("counts what begins a connection and is judged, whether it may or not, and nothing that belongs to one", async () => {
+    const { a, b } = pods();
+    await world.replace({ endpoints: endpoints([b, { ingress: { [A]: ["udp 53"] } }], [a, {}]), addresses: classes([a, A]) });
+    expect(await world.judged()).toEqual([
+      { direction: "ingress", packets: 0 },
+      { direction: "egress", packets: 0 },
+    ]);
+    expect([await reach(a, b, "udp", 53, family), await reach(a, b, "udp", 53, family)]).toEqual(["ok", "ok"]);
+    const stranger = { from: a.address[family], to: b.address[family] };
+    expect(await arrives(a, b, ip(stranger, PROTOCOLS.udp, udp(stranger, 5354, 5355, Buffer.from("closed"))), stranger.to)).toBe(false);
+    expect(await world.judged()).toEqual([
+      { direction: "ingress", packets: 3 },
+      { direction: "egress", packets: 0 },
+    ]);
+    expect(await world.dropped()).toEqual({ "ingress-denied": 1 });
+  });
+
   it("drops what conntrack takes for invalid, and counts it apart", async () => {
     const { a, b } = pods();
     await world.replace({ endpoints: endpoints([b, { ingress: { [A]: "all" } }], [a, {}]), addresses: classes([a, A]) });

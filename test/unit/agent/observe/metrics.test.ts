@@ -82,6 +82,7 @@ describe("the figures of policy", () => {
     unread: () => [{ kind: "AdminNetworkPolicy", atLeast: 4 }],
     drops: { missed: 5, shown: () => [{ direction: "ingress", reason: "denied", packets: 7 }] },
     counters: async () => [{ direction: "ingress", reason: "denied", packets: 12n }],
+    judged: async () => [{ direction: "ingress", packets: 40n }],
     ...given,
   });
 
@@ -94,6 +95,7 @@ describe("the figures of policy", () => {
     const text = await metrics.text();
     for (const line of [
       'tortie_policy_drops_total{direction="ingress",reason="denied"} 12',
+      'tortie_policy_judged_total{direction="ingress"} 40',
       'tortie_policy_drops_shown_total{direction="ingress",reason="denied"} 7',
       "tortie_policy_drops_missed_total 5",
       'tortie_policy_policies{state="valid"} 2',

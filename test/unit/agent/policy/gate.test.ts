@@ -34,6 +34,7 @@ function world(change: Partial<GateParts> = {}) {
     hasPod: (key) => pods.get(key) !== undefined,
     readPod: undefined,
     flows: { given: async () => void done.push("given"), released: () => done.push("released") },
+    standsAside: NEVER,
     isInKernel: () => true,
     onHostInterface: (name) => done.push(`judge ${name}`),
     clock,
@@ -106,6 +107,20 @@ describe("the gate of an ADD", () => {
     await settled();
     pods.set("shop/web", "2", () => POD);
     await waiting;
+  });
+
+  it("answers at once when policy stands aside, and never for a caller that has given up", async () => {
+    const aside = new AbortController();
+    const caller = new AbortController();
+    const { gate } = world({ untilSynced: never, gap: () => "a list", standsAside: aside.signal });
+    await gate.admit(NEW, NEVER);
+    const [waiting, given] = [gate.ready("cali1", NEVER), gate.ready("cali1", caller.signal)];
+    await settled();
+    caller.abort(new Error("given up"));
+    await expect(given).rejects.toThrow("given up");
+    aside.abort(new Error("policy is turned off"));
+    await waiting;
+    await gate.ready("cali1", NEVER);
   });
 
   it("asks the API server for a pod that the copy does not get, as one that is bound to another node, and takes no other pod's labels", async () => {

@@ -76,6 +76,7 @@ describe("The object of an identity", () => {
       retiredAt: "",
       createdBy: "test",
       createdAt: "2030-01-01T00:00:00Z",
+      keeper: "",
       uid: "u70000",
       resourceVersion: "7",
     });
