@@ -15,7 +15,6 @@ import { systemErrorCode } from "../lib/system/errno.ts";
  * such a call. `repair`: asked for by an administrator. `mended`, `noted`: from the log of an endpoint that is there.
  */
 export const HISTORY_EVENTS = ["add", "del", "check", "assigned", "released", "repair", "mended", "noted"] as const;
-export type HistoryEvent = (typeof HISTORY_EVENTS)[number];
 
 const ENTRY = {
   /** RFC 3339: when it began. */

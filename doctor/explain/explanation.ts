@@ -5,7 +5,7 @@
 import type { HistoryEntry } from "../../handover/history.ts";
 import type { CheckResult } from "../report.ts";
 
-export type { HistoryEntry, HistoryStep } from "../../handover/history.ts";
+export type { HistoryEntry } from "../../handover/history.ts";
 
 /** Is what can be asked about. */
 export type SubjectKind = "pod" | "ip" | "interface" | "container" | "word";

@@ -27,6 +27,8 @@ export interface Known {
   readonly source: "agent" | "plugin" | "kernel" | "datastore";
   /** What the datastore has of it; `undefined` where it has nothing, or could not be asked. */
   readonly endpoint: WorkloadEndpoint | undefined;
+  /** Whether the datastore could be asked: the plugins' account may not list pods. */
+  readonly isAsked: boolean;
 }
 
 /** @param endpoints of this node, by the datastore; `undefined`: it could not be asked */
@@ -35,7 +37,8 @@ export function knownAttachments(sources: Sources, endpoints: readonly WorkloadE
   const links = listLinks(host.route);
   const endpointOf = (containerId: string) => endpoints?.find((one) => one.containerID === containerId);
   const found = new Map<string, Known>();
-  const enter = (known: Known) => void found.set(lineKey(known.record.attachment), known);
+  const isAsked = endpoints !== undefined;
+  const enter = (known: Omit<Known, "isAsked">) => void found.set(lineKey(known.record.attachment), { ...known, isAsked });
   for (const record of recordsOfAgent(run)) enter({ record, source: "agent", endpoint: endpointOf(record.attachment.containerId) });
   const direct = new DirectRecords(run.direct);
   for (const link of links) {

@@ -54,12 +54,14 @@ export async function look(known: Known, agent: AgentView | undefined, rules: Ru
   const standing = sandboxOf(record, link);
   const seen = standing === "there" ? await within(record, sources) : { differences: undefined, podLink: undefined };
   const waits = waitsSince(record, sources);
+  const stored = await storedOf(known, sources);
+  const { annotations } = stored;
   return {
-    shown: shownOf({ ...known, record }, { link, agent, rules, sources, ...seen }),
+    shown: shownOf({ ...known, record }, { link, agent, rules, sources, annotations, ...seen }),
     differences: standing === "there" ? seen.differences : undefined,
     ...(seen.uncompared !== undefined && { uncompared: seen.uncompared }),
     sandbox: standing,
-    recordDifferences: recordDifferences({ ...known, record }, sources),
+    recordDifferences: recordDifferences({ ...known, record }, stored, sources),
     ...(waits !== undefined && { deletionWaitsSince: waits }),
     ...(rules.policy !== undefined && link !== undefined && { isKnownToPolicy: rules.policy.has(link.name) }),
   };
@@ -111,9 +113,10 @@ interface Looked extends Seen {
   readonly agent: AgentView | undefined;
   readonly rules: Rules;
   readonly sources: Sources;
+  readonly annotations: Stored["annotations"];
 }
 
-function shownOf({ record, source, endpoint }: Known, looked: Looked): ExplainedAttachment {
+function shownOf({ record, source }: Known, looked: Looked): ExplainedAttachment {
   const { attachment, pod, netns, desired, addresses, committedAt, hostInterface, podInterface } = record;
   const { link, podLink, agent, rules, sources } = looked;
   const uplink = uplinkOf(sources);
@@ -144,7 +147,7 @@ function shownOf({ record, source, endpoint }: Known, looked: Looked): Explained
       found: readSysctl(path) ?? "missing",
     })),
     rules: rules.of(hostInterface?.name ?? ""),
-    annotations: endpoint?.annotations ?? {},
+    annotations: looked.annotations,
     mtu,
     chained: rules.chainedOf(attachment),
   };
@@ -180,18 +183,42 @@ function waitsSince({ attachment }: EndpointRecord, { run }: Sources): string | 
   return entry === undefined ? undefined : new Date(entry.queuedAt).toISOString();
 }
 
+interface Stored {
+  /** What the record itself says: in a cluster the annotations, whatever kubelet has published. */
+  readonly networks: readonly string[] | undefined;
+  /** Of the pod, those of its network. */
+  readonly annotations: Readonly<Record<string, string>>;
+}
+
+const ANNOTATIONS = "cni.projectcalico.org/";
+
+async function storedOf({ record, endpoint }: Known, { store }: Sources): Promise<Stored> {
+  const nothing = { networks: endpoint?.ipNetworks, annotations: {} };
+  if (store === undefined) return nothing;
+  const { records, core } = store.datastore;
+  const [namespace = "", pod] = record.pod?.split("/") ?? [];
+  try {
+    const stored = endpoint && (await records.read({ namespace: endpoint.namespace, name: endpoint.name }));
+    const found = pod === undefined ? undefined : await core?.pod({ namespace, name: pod });
+    const annotations = Object.entries(found?.annotations ?? {}).filter(([key]) => key.startsWith(ANNOTATIONS));
+    return { networks: stored?.ipNetworks ?? [], annotations: Object.fromEntries(annotations) };
+  } catch {
+    // The account may not read the pod.
+    return nothing;
+  }
+}
+
 /** Compares what the datastore's record, in a cluster the pod's annotations, says with what the attachment has. */
-function recordDifferences({ record, endpoint, source }: Known, { store }: Sources): readonly string[] | undefined {
+function recordDifferences(
+  { record, endpoint, source, isAsked }: Known,
+  { networks = [] }: Stored,
+  { store }: Sources,
+): readonly string[] | undefined {
   const { linkForm, addresses, attachment, phase } = record;
-  if (store === undefined || linkForm === "attached" || phase !== "ready" || source === "datastore") return undefined;
+  if (store === undefined || !isAsked || linkForm === "attached" || phase !== "ready" || source === "datastore") return undefined;
   if (endpoint === undefined) return [`the datastore has no record of container ${attachment.containerId}: policy and GC take it for gone`];
-  const wanted = addresses
-    .map(({ address }) => address)
-    .sort()
-    .join(", ");
-  const found = endpoint.ipNetworks
-    .map((text) => text.replace(/\/\d+$/, ""))
-    .sort()
-    .join(", ");
+  const sorted = (texts: readonly string[]) => [...texts].sort().join(", ");
+  const wanted = sorted(addresses.map(({ address }) => address));
+  const found = sorted(networks.map((text) => text.replace(/\/\d+$/, "")));
   return wanted === found ? [] : [`the datastore's record says ${found || "no address"}, wanted ${wanted}`];
 }

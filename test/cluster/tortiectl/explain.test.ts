@@ -48,6 +48,18 @@ it("pain 2: credentials that the server does not take any more are the cause tha
   expect(JSON.stringify(explained)).not.toContain("long-expired");
 });
 
+it("takes nothing for wrong that the plugins' account may not list, and shows the annotations that it may read", async () => {
+  const { node, explain } = await attached();
+  await using _ = node;
+  const { ips } = await node.add();
+
+  const explained = await explain("pod", "test/pod");
+
+  expect(wrongIn(explained)).toEqual([]);
+  expect(explained.attachments).toMatchObject([{ pod: "test/pod", annotations: { "cni.projectcalico.org/podIP": ips[0]?.address } }]);
+  expect(explained.results).toContainEqual(expect.objectContaining({ status: "skipped", group: "addresses" }));
+});
+
 it("names annotations that do not say what the pod has, and repair writes them again", async () => {
   const { node, run, explain } = await attached(await cluster.kubeconfigFor("admin"));
   await using _ = node;
@@ -61,6 +73,7 @@ it("names annotations that do not say what the pod has, and repair writes them a
   const repaired = await run("repair", "pod", "test/pod", "--yes");
 
   expect(right.attachments).toMatchObject([{ pod: "test/pod", addresses: [ips[0]?.address.split("/")[0]] }]);
+  expect(right.attachments[0]?.annotations).toMatchObject({ "cni.projectcalico.org/podIP": ips[0]?.address });
   expect(wrongIn(wrong).join("\n")).toContain("10.60.0.99");
   expect([seen.exit, repaired.exit]).toEqual([1, 0]);
   expect(await node.annotations()).toMatchObject({ podIP: ips[0]?.address, containerID: "c1" });

@@ -1,0 +1,56 @@
+/** The history that the agent serves: of calls that it served, of what plugins did without it, and after it was killed. */
+import { Agent, cniCallBody } from "../../support/agent.ts";
+import { localConf, podArgs } from "../../support/conf.ts";
+import { fresh } from "../../support/fixtures.ts";
+import { Node } from "../../support/node.ts";
+
+const node = fresh(Node.create);
+
+interface Entry {
+  readonly event: string;
+  readonly outcome: string;
+  readonly "container-id": string;
+  readonly addresses: readonly string[];
+  readonly steps: readonly { readonly name: string }[];
+}
+
+async function historyOf(agent: Agent, query = ""): Promise<readonly Entry[]> {
+  return (await agent.request("GET", `/history${query}`)).json as readonly Entry[];
+}
+
+it("has each operation of a pod with its steps, and finds it by address, pod and container", async () => {
+  await using agent = await Agent.start(node);
+  const call = async (verb: string, name: string, containerId: string) => {
+    const pod = verb === "add" ? await node.addPod(name) : undefined;
+    const netns = pod?.netnsPath ?? "";
+    return agent.call(verb, cniCallBody(localConf(node), { containerId, netns, args: podArgs(name, "default", containerId) }));
+  };
+  await call("add", "web", "aa11");
+  await call("add", "db", "bb22");
+  await call("del", "web", "aa11");
+
+  const all = await historyOf(agent);
+  const [, , first] = all;
+
+  expect(all.map((one) => `${one.event} ${one["container-id"]} ${one.outcome}`)).toEqual(["del aa11 ok", "add bb22 ok", "add aa11 ok"]);
+  expect(first?.steps.map(({ name }) => name)).toEqual(expect.arrayContaining(["ipam", "dataplane", "endpoint"]));
+  for (const query of [`?address=${first?.addresses[0]}`, "?pod=default/web", "?container=aa"]) {
+    expect([query, (await historyOf(agent, query)).map(({ event }) => event)]).toEqual([query, ["del", "add"]]);
+  }
+  expect(await historyOf(agent, "?limit=1")).toHaveLength(1);
+  expect((await agent.request("GET", "/history?address=nonsense")).status).toBe(400);
+});
+
+it("says of pods that a plugin attached while the agent was away, and that it was killed before it noted, that they are there", async () => {
+  await using agent = await Agent.start(node);
+  const conf = { ...localConf(node), agent: "auto", agent_socket: agent.socket, agent_wait_seconds: 1 };
+  await agent.kill();
+  const pod = await node.addPod("web");
+  const added = await node.cni("ADD", { conf, pod, containerId: "aa11", args: podArgs("web") });
+
+  await agent.restart();
+  await agent.until("it is noted", async () => (await historyOf(agent)).length > 0);
+
+  expect(added.exit).toBe(0);
+  expect(await historyOf(agent, "?container=aa11")).toMatchObject([{ event: "assigned", outcome: "ok", pod: "default/web" }]);
+});
