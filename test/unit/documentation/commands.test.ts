@@ -18,6 +18,7 @@ const EXPLAIN = "test/system/docs/explain.test.ts";
 const PAINS = "test/system/explain/pains.test.ts";
 const CONNECTIVITY = "test/system/doctor/connectivity.test.ts";
 const CONNECTIVITY_IN_CLUSTER = "test/kubelet/connectivity.test.ts";
+const KUBECTL = "test/cluster/tortiectl/kubectl.test.ts";
 const BUNDLE = "test/system/doctor/bundle.test.ts";
 const FIRST_POD = "test/system/docs/first-pod.test.ts";
 
@@ -34,6 +35,12 @@ const KIND: NotRun = {
   notRun: "needs Docker with a system inside of the container, which no machine of this project has; the page says so",
 };
 const BY_A_READER: NotRun = { notRun: "names a command for somebody's own node or pod; its page of docs/reference has what is tested" };
+
+const CLIENT: NotRun = { notRun: "needs a release; test/release unpacks the archive elsewhere than in a home, and runs what was in it" };
+const KREW: NotRun = { notRun: "needs krew, which no package has; test/release compares krew's manifest with the archives" };
+const BY_KUBECTL: NotRun = {
+  notRun: "test/cluster/agent/endpoint-objects and failure-events ask the API server for the same columns and the same event",
+};
 
 /** Every command of these has a row. */
 const FOLDERS = ["how-to", "tutorials"];
@@ -55,6 +62,7 @@ const BLOCKS: Readonly<Record<string, Readonly<Record<string, readonly (string |
   "how-to/explain.md": { "## Ask": [EXPLAIN], "## Repair": [EXPLAIN], "## Ask about the past": [EXPLAIN] },
   "how-to/fixed-addresses.md": { "## On one host": [ADDRESSES] },
   "how-to/host-scope.md": {},
+  "how-to/kubectl-tortie.md": { "## Install it": [CLIENT, KREW], "## Without it: kubectl alone": [BY_KUBECTL] },
   "how-to/look-at-it.md": {},
   "how-to/install-cluster.md": {
     "## In a cluster": [DAEMONSET, DAEMONSET, DAEMONSET],
@@ -114,6 +122,16 @@ const INLINE: Readonly<Record<string, Readonly<Record<string, readonly [file: st
     "tortiectl policy wait": [POLICY, "tortiectl policy wait"],
     "tortiectl uninstall": ["test/system/installer/install.test.ts", 'command(host, "uninstall"'],
     "kubectl apply": BY_A_READER,
+  },
+  "how-to/kubectl-tortie.md": {
+    "kubectl tortie": BY_A_READER,
+    "kubectl tortie endpoints -A": [KUBECTL, 'json("endpoints", "-A")'],
+    "kubectl tortie explain pod NAMESPACE/NAME": [DAEMONSET, "explain pod pods/asked"],
+    "kubectl tortie explain ip ADDRESS --at TIME": BY_A_READER,
+    "kubectl tortie ip ADDRESS": [KUBECTL, 'json("ip", address)'],
+    "kubectl tortie blocks --node NODE": [KUBECTL, '"blocks", "--node", "node2"'],
+    "kubectl tortie doctor": [DAEMONSET, 'json("doctor --json")'],
+    "tortiectl … --json": BY_A_READER,
   },
   "how-to/look-at-it.md": {
     "kubectl tortie": BY_A_READER,

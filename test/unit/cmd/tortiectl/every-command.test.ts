@@ -56,7 +56,7 @@ describe("tortiectl", () => {
         expect(named.words.length).toBeGreaterThanOrEqual(neededWords(named.shape).length);
       }
     }
-    expect(without.sort()).toEqual(["nat remove", "node config", "node metrics", "routes remove", "version"]);
+    expect(without.sort()).toEqual(["nat remove", "node config", "node metrics", "routes remove", "routes show", "version"]);
   });
 
   it("breaks the lines of its help where the terminal ends", async () => {

@@ -59,7 +59,7 @@ describe("a wrong command line", () => {
   it.each([
     [["cni", "ad", "x", "y"], 'there is no command "ad" of cni: did you mean tortiectl cni add?', "subcommand-unknown"],
     [["status"], "did you mean tortiectl cni status or tortiectl node status?", "subcommand-unknown"],
-    [["nurse"], 'there is no command "nurse"\n  next  the commands are doctor, cni, ipam, datastore, node, ', "subcommand-unknown"],
+    [["nurse"], 'there is no command "nurse"\n  next  the commands are doctor, bundle, cni, ipam, datastore, node, ', "subcommand-unknown"],
     [["node", "--socket", "/x", "statsu"], "did you mean tortiectl node status?", "subcommand-unknown"],
     [["cni"], "cni: which command? (add, del, check, status, gc)", "argument-missing"],
     [["cni", "add", "list"], "NETNS is missing\n  next  tortiectl cni add CONFLIST NETNS", "argument-missing"],
