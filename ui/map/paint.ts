@@ -79,8 +79,9 @@ function schedule(): void {
 function drawUntil(end: number, drawing: Drawing): boolean {
   const { job, onTile } = drawing;
   const context = job.canvas.getContext("2d");
-  if (context === null) return true;
-  const scale = job.canvas.width / Math.max(1, job.canvas.clientWidth);
+  // Leaves a canvas whose view was closed meanwhile: it has no width on the screen, and so no scale.
+  if (context === null || job.canvas.clientWidth === 0) return true;
+  const scale = job.canvas.width / job.canvas.clientWidth;
   const top = placeOf(job.layout, job.first).y - SIZES[job.layout.size].label;
   while (drawing.next < job.tiles.length) {
     const tile = job.tiles[drawing.next++];
