@@ -7,6 +7,8 @@ import { memberAt } from "../../support/kubernetes/json.ts";
 import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 
 const cluster = shared(startCluster);
+// An object of another file's tests may have fields that nobody can change.
+beforeAll(() => cluster.reset());
 
 /** Plural, and whether objects live in a namespace. */
 const KINDS: Readonly<Record<string, readonly [string, boolean]>> = {

@@ -69,7 +69,7 @@ export class ObjectStore {
     if (left?.metadata.finalizers !== undefined) await this.#request("PATCH", path, { metadata: { finalizers: null } }, MERGE);
   }
 
-  /** Deletes what tests made: Calico's objects of these groups, virtual machines, endpoints, pods, nodes and namespaces. */
+  /** Deletes what tests made: Calico's objects of these groups, virtual machines, endpoints, pods, nodes, events, DaemonSets and namespaces. */
   async wipe(groups: readonly CalicoGroup[]): Promise<void> {
     const kinds: readonly (readonly [string, string])[] = [
       ...groups.flatMap((group) => calicoPlurals(group).map((plural) => [group, plural] as const)),
@@ -77,6 +77,8 @@ export class ObjectStore {
       ...OWN_KINDS,
       ["v1", "pods"],
       ["v1", "nodes"],
+      ["v1", "events"],
+      ["apps/v1", "daemonsets"],
     ];
     await Promise.all(
       kinds.map(async ([apiVersion, plural]) => {
