@@ -31,12 +31,14 @@ export async function pools(view: HostView): Promise<readonly Finding[]> {
     const host = createIpamHost({ datastore, log: { error() {} } });
     const found = await ipamFindings({ config, nodeName: nodeName(config) }, host);
     if (found.length === 0) return [well(datastore.description, "the next pod gets an address")];
+    view.isStoreAway = found.some(({ kind }) => kind === "unreachable");
     return found.map(({ kind, message }) => failed(datastore.description, message, SHORTAGES[kind]));
   });
 }
 
 export async function stored(view: HostView): Promise<readonly Finding[]> {
   return withStore(view, async (datastore, _own, unreadable) => {
+    if (view.isStoreAway) return [skipped(datastore.description, "it does not answer, as pools says")];
     try {
       return await judgeStore(datastore, unreadable);
     } catch (error) {

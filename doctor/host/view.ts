@@ -76,6 +76,8 @@ const CONFIGURATION = /\.(conf|conflist|json)$/;
 export class HostView implements Disposable {
   readonly options: HostOptions;
   readonly run: RunDirectory;
+  /** Keeps a check from waiting for a datastore that has not answered another one. */
+  isStoreAway = false;
   readonly #sockets = new HostSockets();
 
   constructor(options: HostOptions) {
