@@ -2,11 +2,12 @@
  * Routes between nodes, with real agents on three nodes and one API server: two nodes share a subnet, the third is behind a router that
  * knows nothing of pods. Judged by packets, by `ip`, and by what other nodes read of a Node object.
  */
+import { join } from "node:path";
 import { ControllerTerm } from "../../support/controller-term.ts";
 import { shared } from "../../support/fixtures.ts";
 import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
-import { Node } from "../../support/node.ts";
+import { BIN_DIR, Node } from "../../support/node.ts";
 import { type Machine, NAMESPACE, ThreeNodes, type WorldPod } from "../../support/three-nodes.ts";
 
 const LIMIT_MS = 60_000;
@@ -112,6 +113,29 @@ describe("Three nodes", () => {
       for (const ip of [ipv4, ipv6]) expect(await world.ping(pod1, ip)).toMatchObject({ isAnswered: true });
     }
     expect(await machines[0].health()).toMatchObject({ state: "ok" });
+  });
+
+  it("have routes that tortiectl shows as the kernel has them, with the node at the other end of each", async () => {
+    const [{ host }, second, third] = machines;
+    const { routes } = JSON.parse((await host.run([join(BIN_DIR, "tortiectl"), "routes", "show", "--json"])).stdout);
+    const inKernel = [
+      ...(await host.ip("-j", "-4", "route", "show", "proto", "84")),
+      ...(await host.ip("-j", "-6", "route", "show", "proto", "84")),
+    ];
+    // ip leaves the length of a single address out.
+    const destinations = (of: readonly { readonly [key: string]: unknown }[], key: string) =>
+      of.map((route) => String(route[key]).replace(/\/(32|128)$/, "")).sort();
+
+    expect(destinations(routes, "destination")).toEqual(destinations(inKernel, "dst"));
+    for (const [family, tunnel] of [
+      ["ipv4", "vxlan.calico"],
+      ["ipv6", "vxlan-v6.calico"],
+    ] as const) {
+      const direct = { kind: "direct", gateway: second[family], device: "eth0", peer: second[family] };
+      expect(routes).toContainEqual(expect.objectContaining(direct));
+      expect(routes).toContainEqual(expect.objectContaining({ kind: "vxlan", device: tunnel, peer: third[family] }));
+    }
+    expect(routes).toContainEqual(expect.objectContaining({ kind: "blackhole", gateway: null, device: null, peer: null }));
   });
 
   it("say on their Node objects what Calico's nodes need to reach them", async () => {
