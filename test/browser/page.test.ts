@@ -4,19 +4,23 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import type { Locator, Page } from "playwright-core";
 import type { EndpointModel } from "../../agent/api/endpoint-schema.ts";
+import type { Explanation } from "../../doctor/explain/explanation.ts";
 import { openLocalDatastore } from "../../lib/datastore/local/local-datastore.ts";
 import type { PoolsDocument } from "../../ui/contract.ts";
-import { grouped } from "../../ui/format.ts";
+import { duration, grouped } from "../../ui/format.ts";
 import { cellAt, layoutOf, SIZES } from "../../ui/map/layout.ts";
 import { NodeBrowser, UiProcess } from "../support/browser.ts";
 import { shared } from "../support/fixtures.ts";
 import { signsOf } from "../support/map-pixels.ts";
 import { BIN_DIR } from "../support/node.ts";
-import { PolicyAgentNode, policy } from "../support/policy-agent.ts";
+import { type AttachedPod, eventually, PolicyAgentNode, policy } from "../support/policy-agent.ts";
+import { reach } from "../support/policy-node.ts";
 import { emptyBlock, fullBlock } from "../support/samples.ts";
 
 interface World extends AsyncDisposable {
   readonly machine: PolicyAgentNode;
+  /** Are web-1, web-2 and db-1. */
+  readonly pods: readonly AttachedPod[];
   readonly browser: NodeBrowser;
   readonly ui: UiProcess;
   readonly store: string;
@@ -29,12 +33,13 @@ async function start(): Promise<World> {
   const machine = stack.use(await PolicyAgentNode.create());
   machine.node.excuse("blocks and endpoints of others are written by the test", "miscounted", "not-released", "not-granted", "unasked");
   const { datastorePath: store } = machine.node;
+  const pods: AttachedPod[] = [];
   for (const [name, app] of [
     ["web-1", "web"],
     ["web-2", "web"],
     ["db-1", "db"],
   ] as const)
-    await machine.attach(name, { labels: { app } });
+    pods.push(await machine.attach(name, { labels: { app } }));
   const onlyWeb1 = {
     podSelector: { matchLabels: { app: "db" } },
     ingress: [{ from: [{ podSelector: { matchLabels: { app: "none" } } }] }],
@@ -45,7 +50,7 @@ async function start(): Promise<World> {
   const kept = stack.move();
   const json = async <T>(...words: readonly string[]): Promise<T> =>
     JSON.parse((await machine.node.run([join(BIN_DIR, "tortiectl"), ...words, "--json"], { env: {} })).stdout);
-  return { machine, browser, ui, store, json, [Symbol.asyncDispose]: () => kept.disposeAsync() };
+  return { machine, pods, browser, ui, store, json, [Symbol.asyncDispose]: () => kept.disposeAsync() };
 }
 
 const world = shared(start);
@@ -185,6 +190,47 @@ describe("the page of tortiectl ui", () => {
     const said = await Promise.all(names.map(async (name) => [name, await verdict(name, "shop/db-1"), await verdict("shop/db-1", name)]));
     expect(rows.toSorted()).toEqual(said);
     expect(said.flat()).toContain("✗");
+  });
+
+  it("shows what was dropped of a pod, and by which policy, as tortiectl policy drops says", async () => {
+    const [web, , db] = world.pods;
+    if (web === undefined || db === undefined) throw new Error("the pods are missing");
+    const remembered = async () => {
+      const words = ["policy", "drops", "shop/db-1", "--socket", world.machine.agent.socket];
+      return (await world.json<{ drops: { direction: string; reason: string; explanation: string }[] }>(...words)).drops;
+    };
+    expect(await reach(web, db, "tcp", 80)).not.toBe("ok");
+    expect(await eventually(true, async () => (await remembered()).length > 0)).toBe(true);
+
+    const page = await world.browser.open(`${world.ui.url}#/endpoints`);
+    await page.getByRole("button", { name: "shop/db-1" }).click();
+    const shown = page.locator("section", { has: page.getByRole("heading", { name: "Last drops" }) }).locator("ol.timeline li");
+    await shown.first().waitFor();
+
+    const said = (await remembered()).toReversed();
+    expect(await shown.locator("strong").allInnerTexts()).toEqual(said.map(({ direction, reason }) => `${direction} ${reason}`));
+    expect(await shown.locator("p").allInnerTexts()).toEqual(said.map(({ explanation }) => explanation));
+    expect(said[0]?.explanation).toContain("shop/close-db");
+  });
+
+  it("shows the steps of each ADD of a burst as tortiectl explain says", async () => {
+    const page = await world.browser.open(`${world.ui.url}#/bursts`);
+    await page.locator(".waterfall ol li").first().waitFor();
+    const rows = await page.locator(".waterfall ol li").all();
+    const shown = new Map(
+      await Promise.all(
+        rows.map(async (row) => [await textOf(row.locator(".who")), (await row.locator(".hidden").textContent()) ?? ""] as const),
+      ),
+    );
+    expect(shown.size).toBeGreaterThan(0);
+
+    for (const [name, text] of shown) {
+      const words = ["explain", "container", `cid-${name.replace(/^shop\//, "")}`, "--socket", world.machine.agent.socket];
+      const { history } = await world.json<Explanation>(...words, "--datastore", world.store);
+      const steps = history.find(({ event }) => event === "add")?.steps ?? [];
+      expect(steps.length).toBeGreaterThan(1);
+      expect(text).toContain(steps.map((step) => `, ${step.name} ${duration(step.milliseconds)}`).join(""));
+    }
   });
 
   it("shows doctor's results as tortiectl doctor --json says", async () => {
