@@ -79,6 +79,8 @@ const SERVICE_PORT = 6443;
 /** What kube-proxy would write for Service `kubernetes`, for the host's own network and for pods. */
 function serve(apiPort: number): void {
   const rule = `ip daddr ${SERVICE_ADDRESS} tcp dport 443 dnat to`;
+  // The rules of another file's server, on another port, would come first.
+  execFileSync("nft", ["table ip service; delete table ip service"]);
   execFileSync("nft", [`table ip service { chain out { type nat hook output priority -100; ${rule} 127.0.0.1:${apiPort}; }; }`]);
   execFileSync("nft", [
     `table ip service { chain pre { type nat hook prerouting priority -100; ${rule} ${NODE_ADDRESS}:${SERVICE_PORT}; }; }`,
