@@ -10,7 +10,7 @@ import { apiPolicy, createPolicyClusterNode, POLICIES, type PolicyClusterNode } 
 import { endProcess, startProcess } from "../support/kubernetes/process.ts";
 import { startCluster } from "../support/kubernetes/test-cluster.ts";
 import { eventually, policyTable } from "../support/policy-agent.ts";
-import { Dialogue, type Place, reach } from "../support/policy-node.ts";
+import { machineBeyond, type Place, reach } from "../support/policy-node.ts";
 
 const HOST = "172.20.1.1";
 const OUTSIDE = "172.20.1.2";
@@ -30,18 +30,6 @@ function startProxy({ api }: PolicyClusterNode, mode: string): AsyncDisposable {
   const line = api.node.commandLine([join(programs, "kube-proxy"), ...settings, ...limits]);
   const pid = startProcess([...line], join(cluster.dir, `kube-proxy-${mode}.log`));
   return { [Symbol.asyncDispose]: () => endProcess(pid) };
-}
-
-/** Makes a machine beyond the node's link eth0. */
-async function outside({ api: { node } }: PolicyClusterNode): Promise<Place & AsyncDisposable> {
-  const pod = await node.addPod("outside");
-  await node.ip("link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", pod.name);
-  await node.ip("address", "add", `${HOST}/24`, "dev", "eth0");
-  await node.podIp(pod, "address", "add", `${OUTSIDE}/24`, "dev", "eth0");
-  await node.ip("link", "set", "eth0", "up");
-  await node.podIp(pod, "link", "set", "eth0", "up");
-  const prober = new Dialogue(node.commandLine(["/usr/bin/python3", "test/support/programs/prober.py"], {}, pod));
-  return { pod, prober, address: { 4: OUTSIDE, 6: "" }, [Symbol.asyncDispose]: () => prober[Symbol.asyncDispose]() };
 }
 
 /** Makes a Service of one backend. @returns its address */
@@ -99,7 +87,7 @@ it.each(["nftables", "iptables"])(
       spec: {},
       status: { addresses: [{ type: "InternalIP", address: HOST }] },
     });
-    await using machine = await outside(world);
+    await using machine = await machineBeyond(world.api.node, HOST, OUTSIDE);
     const [web, client, other] = [
       await world.pod("web", { app: "web" }),
       await world.pod("client", { app: "client" }),

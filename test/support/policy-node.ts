@@ -197,3 +197,15 @@ export function endpoints(...pairs: readonly (readonly [PolicyPod, Omit<Endpoint
 export function reach(from: Place, to: Place, protocol: "tcp" | "udp", port: number, family: Family = 4): Promise<string> {
   return from.prober.ask(protocol, { to: to.address[family], port });
 }
+
+/** Makes a machine beyond the link eth0 of a node, both ends in one subnet of IPv4. */
+export async function machineBeyond(node: Node, host: string, outside: string): Promise<Place & AsyncDisposable> {
+  const pod = await node.addPod("outside");
+  await node.ip("link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", pod.name);
+  await node.ip("address", "add", `${host}/24`, "dev", "eth0");
+  await node.podIp(pod, "address", "add", `${outside}/24`, "dev", "eth0");
+  await node.ip("link", "set", "eth0", "up");
+  await node.podIp(pod, "link", "set", "eth0", "up");
+  const prober = new Dialogue(node.commandLine(["/usr/bin/python3", "test/support/programs/prober.py"], {}, pod));
+  return { pod, prober, address: { 4: outside, 6: "" }, [Symbol.asyncDispose]: () => prober[Symbol.asyncDispose]() };
+}

@@ -2,7 +2,7 @@
 import { Firewalld, HAS_FIREWALLD } from "../../support/firewalld.ts";
 import { fresh } from "../../support/fixtures.ts";
 import { type AttachedPod, eventually, PolicyAgentNode, policy } from "../../support/policy-agent.ts";
-import { Dialogue, type Place, reach } from "../../support/policy-node.ts";
+import { machineBeyond, type Place, reach } from "../../support/policy-node.ts";
 
 const PODS = "10.244.0.0/16";
 const HOST = "172.20.1.1";
@@ -19,19 +19,6 @@ async function serving(name: string): Promise<AttachedPod> {
   const pod = await world.attach(name, { labels: { app: name } });
   for (const port of [80, 81]) await pod.prober.ask("serve", { protocol: "tcp", port });
   return pod;
-}
-
-/** A machine beyond the node's link eth0. */
-async function outside(): Promise<Place & AsyncDisposable> {
-  const { node } = world;
-  const pod = await node.addPod("outside");
-  await node.ip("link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", pod.name);
-  await node.ip("address", "add", `${HOST}/24`, "dev", "eth0");
-  await node.podIp(pod, "address", "add", `${OUTSIDE}/24`, "dev", "eth0");
-  await node.ip("link", "set", "eth0", "up");
-  await node.podIp(pod, "link", "set", "eth0", "up");
-  const prober = new Dialogue(node.commandLine(["/usr/bin/python3", "test/support/programs/prober.py"], {}, pod));
-  return { pod, prober, address: { 4: OUTSIDE, 6: "" }, [Symbol.asyncDispose]: () => prober[Symbol.asyncDispose]() };
 }
 
 (HAS_FIREWALLD ? describe : describe.skip)("firewalld beside an agent that enforces policy", () => {
@@ -69,7 +56,7 @@ async function outside(): Promise<Place & AsyncDisposable> {
 
   it("forwards a port of the node to a pod, which is judged by the client, and leads a pod to itself", async () => {
     await using wall = await Firewalld.start(world.node);
-    await using machine = await outside();
+    await using machine = await machineBeyond(world.node, HOST, OUTSIDE);
     const web = await serving("web");
     await wall.command("--zone=trusted", `--add-source=${PODS}`);
     await wall.command("--zone=public", "--add-interface=eth0");
