@@ -62,6 +62,16 @@ async function foreignRules({ api: { node } }: PolicyClusterNode): Promise<strin
   return texts.map(({ stdout }) => stdout.replaceAll(/packets \d+ bytes \d+/g, "")).join("");
 }
 
+/** Returns what others have written once nothing more comes: kube-proxy writes one family after the other. */
+async function settledRules(world: PolicyClusterNode): Promise<string> {
+  for (let before = ""; ; ) {
+    const now = await foreignRules(world);
+    if (now === before) return now;
+    before = now;
+    await Bun.sleep(2_000);
+  }
+}
+
 /** Puts a policy in the place of the one of that name, and waits until it is in force. */
 async function enforce(world: PolicyClusterNode, name: string, spec: object): Promise<void> {
   await cluster.api("DELETE", `${POLICIES}/${name}`);
@@ -100,7 +110,7 @@ it.each(["nftables", "iptables"])(
     const fromOutside = () => connect(machine, HOST, NODE_PORT);
     expect(await eventually("ok", () => toService(client), 60_000)).toBe("ok");
     expect(await Promise.all([toService(web), fromOutside()])).toEqual(["ok", "ok"]);
-    const before = await foreignRules(world);
+    const before = await settledRules(world);
     expect(before).toContain(service);
 
     const setEgress = async (to: object, port: number) => {
