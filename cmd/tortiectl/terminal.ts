@@ -181,6 +181,17 @@ export const AGENT_OPTIONS = {
   json: { type: "boolean", default: false, describe: "Print the agent's answer as JSON" },
 } as const;
 
+/** Describes which datastore a command is about. */
+export const STORE_OPTIONS = {
+  datastore: {
+    type: "string",
+    requiresArg: true,
+    describe: "File of a local datastore, default /var/lib/tortie/tortie.db; or etcdv3, which ETCD_ENDPOINTS leads to",
+  },
+  conf: { type: "string", requiresArg: true, describe: "Network configuration (list) whose datastore is meant" },
+  kubeconfig: { type: "string", requiresArg: true, describe: "Kubernetes cluster that this file leads to" },
+} as const;
+
 /** Takes the options as they are: yargs has judged the types. */
 export function agentOptions(given: Readonly<Record<string, unknown>>): { readonly socket: string; readonly json: boolean } {
   const socket = typeof given.socket === "string" && given.socket !== "" ? given.socket : process.env.TORTIE_SOCK || DEFAULT_SOCKET;

@@ -13,7 +13,7 @@ import { type CheckResult, failed, warned, well } from "../report.ts";
 import { ENDS, LABEL, namespaceObject, type PodWish, podObject, podWishes, policyObject, probeCommand } from "./cluster-objects.ts";
 import { LIMIT, somePorts } from "./host-world.ts";
 import { type ProbeReply, type ProbeRequest, parseReply } from "./question.ts";
-import type { Member, Target, World } from "./world.ts";
+import { type Member, made, type Target, type World } from "./world.ts";
 
 export interface ClusterOptions {
   /** Nodes that are wanted; the first two that are Ready when empty. */
@@ -33,15 +33,8 @@ const AGENT = { namespace: "kube-system", name: "tortie-node" };
 const LONGEST_MS = 15 * 60_000;
 
 /** @throws what keeps the test from beginning, after what was made is gone again */
-export async function openClusterWorld(api: ApiClient, options: ClusterOptions, signal: AbortSignal): Promise<World> {
-  const world = new ClusterWorld(api, options, signal);
-  try {
-    await world.make();
-    return world;
-  } catch (error) {
-    await world[Symbol.asyncDispose]();
-    throw error;
-  }
+export function openClusterWorld(api: ApiClient, options: ClusterOptions, signal: AbortSignal): Promise<World> {
+  return made(new ClusterWorld(api, options, signal));
 }
 
 /**

@@ -18,7 +18,7 @@ import { forget, leftBehind, remember } from "./left-over.ts";
 import { answerAll } from "./probe/ask.ts";
 import { serveProbes } from "./probe/serve.ts";
 import type { ProbeReply, ProbeRequest } from "./question.ts";
-import type { Check, Member, Target, World } from "./world.ts";
+import { type Check, type Member, made, type Target, type World } from "./world.ts";
 
 export interface HostOptions {
   readonly conflist: string;
@@ -51,14 +51,7 @@ export function somePorts(): World["ports"] {
  * @throws what keeps a pod from being made, after what was made is gone again
  */
 export async function openHostWorld(options: HostOptions, signal: AbortSignal): Promise<World> {
-  const world = new HostWorld(options, readConflist(options.conflist), signal);
-  try {
-    await world.make();
-    return world;
-  } catch (error) {
-    await world[Symbol.asyncDispose]();
-    throw error;
-  }
+  return made(new HostWorld(options, readConflist(options.conflist), signal));
 }
 
 /** Removes what killed tests have left on this host. @returns one result for each of them */

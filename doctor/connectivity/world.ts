@@ -63,3 +63,14 @@ export const FAMILIES: readonly Family[] = [4, 6];
 export function addressOf(member: Member | undefined, family: Family): string | undefined {
   return member?.addresses.find((address) => address.includes(":") === (family === 6));
 }
+
+/** @returns the world once its pods are there @throws what keeps it from being made, after what was made is gone again */
+export async function made<W extends World & { make(): Promise<void> }>(world: W): Promise<W> {
+  try {
+    await world.make();
+    return world;
+  } catch (error) {
+    await world[Symbol.asyncDispose]();
+    throw error;
+  }
+}

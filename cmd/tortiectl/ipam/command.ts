@@ -1,6 +1,6 @@
 /** Describes `tortiectl ipam`, which is about the addresses of a datastore. Loads what a verb does when it is called. */
 import type { Argv, CommandModule } from "yargs";
-import { AGENT_OPTIONS, agentOptions, type CommandContext, OUTPUT_OPTIONS, outputOf, shown } from "../terminal.ts";
+import { AGENT_OPTIONS, agentOptions, type CommandContext, OUTPUT_OPTIONS, outputOf, STORE_OPTIONS, shown } from "../terminal.ts";
 
 export function ipamCommand(context: CommandContext): CommandModule {
   return {
@@ -116,13 +116,7 @@ function addHistory(argv: Argv, context: CommandContext): void {
 
 function storeOptions(command: Argv) {
   return command
-    .option("datastore", {
-      type: "string",
-      requiresArg: true,
-      describe: "File of a local datastore, default /var/lib/tortie/tortie.db; or etcdv3, which ETCD_ENDPOINTS leads to",
-    })
-    .option("conf", { type: "string", requiresArg: true, describe: "Network configuration (list) whose datastore is meant" })
-    .option("kubeconfig", { type: "string", requiresArg: true, describe: "Kubernetes cluster that this file leads to" })
+    .options(STORE_OPTIONS)
     .option("json", { type: "boolean", default: false, describe: "Print JSON" })
     .conflicts({ datastore: ["conf", "kubeconfig"], kubeconfig: "conf" });
 }

@@ -1,4 +1,4 @@
-import { AGENT_OPTIONS, agentOptions, type CommandContext, command } from "../terminal.ts";
+import { AGENT_OPTIONS, agentOptions, type CommandContext, command, STORE_OPTIONS } from "../terminal.ts";
 import type { Tortiectl } from "./run.ts";
 
 /** @param run is `tortiectl` itself: the page shows what its commands say */
@@ -9,13 +9,7 @@ export function uiCommand(context: CommandContext, run: Tortiectl) {
     builder: (argv) =>
       argv
         .option("socket", AGENT_OPTIONS.socket)
-        .option("datastore", {
-          type: "string",
-          requiresArg: true,
-          describe: "File of a local datastore, default /var/lib/tortie/tortie.db; or etcdv3, which ETCD_ENDPOINTS leads to",
-        })
-        .option("conf", { type: "string", requiresArg: true, describe: "Network configuration (list) whose datastore is meant" })
-        .option("kubeconfig", { type: "string", requiresArg: true, describe: "Kubernetes cluster that this file leads to" })
+        .options(STORE_OPTIONS)
         .option("port", { type: "number", default: 0, requiresArg: true, describe: "Port of 127.0.0.1; 0: one that is free" })
         .option("json", { type: "boolean", default: false, describe: "Print the address as JSON" })
         .conflicts({ datastore: ["conf", "kubeconfig"], kubeconfig: "conf" })
