@@ -35,6 +35,11 @@ const REFUSED = {
 };
 
 describe("a plugin on a node where policy is on", () => {
+  // The agent serves before it has decided about policy; only then is there a node where policy is on.
+  beforeAll(async () => {
+    expect(await eventually(true, async () => existsSync(join(world.agent.runDir, "policy.json")))).toBe(true);
+  });
+
   afterEach(async () => {
     if (!world.agent.isRunning) await world.agent.restart();
   });

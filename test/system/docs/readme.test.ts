@@ -6,11 +6,12 @@ import { PageHost } from "../../support/page-host.ts";
 
 const README = readFileSync("README.md", "utf8");
 const [, LIST = ""] = /^```json\n(.*?)^```$/ms.exec(README) ?? [];
-const COMMANDS = shellBlocksOf("../README.md").find(({ text }) => text.includes("cni add"))?.text ?? "";
+const COMMANDS = shellBlocksOf("../README.md").find(({ text }) => text.includes("tortiectl cni"))?.text;
 
 it("README's list and commands attach a namespace, check it and detach it", async () => {
   expect(JSON.parse(LIST)).toMatchObject({ cniVersion: "1.1.0", plugins: [{ type: "tortie" }] });
   await using host = await PageHost.create();
+  if (COMMANDS === undefined) throw new Error("README has no block of commands that call tortiectl cni");
   const put = `mkdir -p /etc/cni/net.d; cat >/etc/cni/net.d/10-tortie.conflist <<'END'\n${LIST}END\n`;
 
   const said = await host.run(`${put}${COMMANDS}ip netns del trial`);
