@@ -1,7 +1,6 @@
 /** Finds the secrets of this host that a bug report could repeat: those of its network configurations, kubeconfigs and environment. */
 import { lstatSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { parseAllDocuments } from "yaml";
 import type { Environment } from "../../lib/cni/protocol.ts";
 import { isObject } from "../../lib/json/decode.ts";
 import { Secrets } from "../../lib/log/secrets.ts";
@@ -14,7 +13,7 @@ const LEADS_TO_SECRET = /^(?:tokenFile|client-key|.*_key_file|.*_key_path|.*_tok
 const OWN_TOKENS = ["/var/run/secrets/kubernetes.io/serviceaccount/token", "/var/run/secrets/tokens"];
 
 /** @param files kubeconfigs besides those of the directory */
-export function secretsOf(netDir: string, files: readonly string[], env: Environment): Secrets {
+export async function secretsOf(netDir: string, files: readonly string[], env: Environment): Promise<Secrets> {
   const secrets = new Secrets();
   for (const [name, value] of Object.entries(env)) {
     if (isSecretName(name)) secrets.add(value);
@@ -23,7 +22,7 @@ export function secretsOf(netDir: string, files: readonly string[], env: Environ
   for (const file of OWN_TOKENS) secrets.add(textOf(file));
   for (const file of [...filesIn(netDir), ...files]) {
     const text = textOf(file);
-    if (text !== undefined) addFrom(secrets, text, dirname(file));
+    if (text !== undefined) await addFrom(secrets, text, dirname(file));
   }
   return secrets;
 }
@@ -50,7 +49,8 @@ function textOf(file: string): string | undefined {
 }
 
 /** JSON is YAML. What is neither has no members, and nothing of it is put into a bundle. */
-function addFrom(secrets: Secrets, text: string, folder: string): void {
+async function addFrom(secrets: Secrets, text: string, folder: string): Promise<void> {
+  const { parseAllDocuments } = await import("yaml");
   try {
     for (const document of parseAllDocuments(text)) {
       const value: unknown = document.toJS({ maxAliasCount: 100 });

@@ -44,7 +44,9 @@ export async function bundle(options: BundleOptions, terminal: Terminal): Promis
   const folder = `tortie-bundle-${hostName()}-${made.toISOString().replace(/[-:]|\.\d+/g, "")}`;
   const file = options.output ?? `${folder}.tar.gz`;
   if (existsSync(file)) throw exists(file);
-  const redaction = new Redaction(secretsOf(options.netDir, options.kubeconfig === undefined ? [] : [options.kubeconfig], process.env));
+  const redaction = new Redaction(
+    await secretsOf(options.netDir, options.kubeconfig === undefined ? [] : [options.kubeconfig], process.env),
+  );
   using cluster = clusterOf(options);
   const parts = [...ownParts(options), ...(await partsOfCluster(cluster?.api, options.node))];
   const bounds = { partBytes: PART_BYTES, totalBytes: options.maxSize * MEBIBYTE };
