@@ -53,7 +53,10 @@ export interface AddressInterval {
 export interface PacketPolicy {
   /** By the name of the host end. A host end of ours that is not listed is closed but for its own host. */
   readonly endpoints: ReadonlyMap<string, EndpointPolicy>;
-  /** Class of each known pod's address, by the address as text (`formatAddress`); looked up before the blocks. */
+  /**
+   * Class of each pod's address that a predicate mentions, by the address as text (`formatAddress`); looked up before the blocks. The others
+   * are in no block, and so of class `NO_PREDICATE`.
+   */
   readonly addresses: ReadonlyMap<string, ClassName>;
   /** Disjoint, sorted by family and address. An address in none of them is of class `NO_PREDICATE`. */
   readonly blocks: readonly AddressInterval[];

@@ -1,10 +1,11 @@
 /** Keeps the class of each pod's address and of each interval of addresses, and learns of changes only where they are. */
 import type { AddressInterval, ClassName } from "../dataplane/packet-policy.ts";
-import { type Address, parseAddress } from "../lib/addresses/address.ts";
+import type { Address } from "../lib/addresses/address.ts";
 import type { ActivePort, Difference } from "./active.ts";
 import { type FlatInterval, flatten, intervalOf } from "./blocks.ts";
 import { ANY_PEER, type ClassTable, classOf, type PeerClass, type Predicate, peerPredicate, portPredicate } from "./classes.ts";
 import type { Group, Groups } from "./groups.ts";
+import type { EngineChange } from "./model.ts";
 import type { OwnerPod, Owners } from "./owners.ts";
 import { portNumbers } from "./profile.ts";
 import type { BlockPeer, Peer } from "./rules.ts";
@@ -12,12 +13,13 @@ import type { BlockPeer, Peer } from "./rules.ts";
 /** What is kept of one pod's address. */
 interface Known {
   readonly address: Address;
+  readonly pod: OwnerPod;
   readonly group: Group;
   readonly peers: PeerClass;
 }
 
 export class Addresses {
-  /** Class of each pod's address. */
+  /** Class of each pod's address that satisfies a predicate. */
   readonly classes = new Map<string, ClassName>();
   /** Disjoint, sorted. */
   intervals: readonly AddressInterval[] = [];
@@ -34,8 +36,8 @@ export class Addresses {
   /** Classes of a group's pods by their blocks and named ports, while the same peers select the group. */
   readonly #combined = new Map<Group, Map<string, PeerClass>>();
   readonly #dirty = new Set<string>();
-  /** The class at the last taking, of addresses that were looked at since. */
-  readonly #before = new Map<string, ClassName | undefined>();
+  /** At the last taking, of addresses that were looked at since; `undefined`: no pod had the address. */
+  readonly #before = new Map<string, PeerClass | undefined>();
 
   constructor(owners: Owners, groups: Groups, table: ClassTable) {
     this.#owners = owners;
@@ -102,21 +104,24 @@ export class Addresses {
     let left = most;
     for (const text of this.#dirty) {
       if (left-- <= 0) return;
-      if (!this.#before.has(text)) this.#before.set(text, this.classes.get(text));
+      if (!this.#before.has(text)) this.#before.set(text, this.#known.get(text)?.peers);
       this.#dirty.delete(text);
       this.#update(text);
     }
   }
 
-  /** The addresses whose class changed since the last call, sorted; `undefined` for one that no pod has any more. */
-  takeChanged(): ReadonlyMap<string, ClassName | undefined> {
-    const changed = new Map<string, ClassName | undefined>();
+  /** The addresses whose class changed since the last call, sorted, and those among them that a pod had before. */
+  takeChanged(): Pick<EngineChange, "addresses" | "moved"> {
+    const addresses = new Map<string, ClassName | undefined>();
+    const moved: string[] = [];
     for (const text of [...this.#before.keys()].sort()) {
-      const after = this.classes.get(text);
-      if (this.#before.get(text) !== after) changed.set(text, after);
+      const [before, after] = [this.#before.get(text), this.classes.get(text)];
+      if ((before && mentionedName(before)) === after) continue;
+      addresses.set(text, after);
+      if (before !== undefined) moved.push(text);
     }
     this.#before.clear();
-    return changed;
+    return { addresses, moved };
   }
 
   #update(text: string): void {
@@ -126,14 +131,16 @@ export class Addresses {
       if (known !== undefined) this.#forget(text, known);
       return;
     }
-    const address = known?.address ?? parseAddress(text);
+    const address = known?.address ?? this.#owners.addressOf(text);
     if (address === undefined) return;
-    const group = this.#move(text, known?.group, pod);
+    const group = known?.pod === pod ? known.group : this.#move(text, known?.group, pod);
     const peers = this.#classFor(group, address, pod);
     this.#table.use(peers);
     if (known !== undefined) this.#table.drop(known.peers);
-    this.#known.set(text, { address, group, peers });
-    this.classes.set(text, peers.name);
+    this.#known.set(text, { address, pod, group, peers });
+    const name = mentionedName(peers);
+    if (name === undefined) this.classes.delete(text);
+    else this.classes.set(text, name);
   }
 
   #forget(text: string, { group, peers }: Known): void {
@@ -215,6 +222,14 @@ export class Addresses {
       return peers === undefined ? [] : [{ family, first, last, class: peers.name }];
     });
   }
+}
+
+/**
+ * Names the class; `undefined` where nobody mentions it. Such an address is in no block either, so the packet filter finds its class without
+ * an element for it. Another class may bear the same name (ClassTable), so the name does not decide.
+ */
+function mentionedName({ name, text }: PeerClass): ClassName | undefined {
+  return text === "" ? undefined : name;
 }
 
 function isSame(one: AddressInterval, other: AddressInterval | undefined): boolean {

@@ -3,14 +3,14 @@
  * the same input, in whatever order it came, gives the same result. An event costs what it concerns: endpoints that its policy selects, addresses
  * whose predicates change, classes that come or go.
  */
-import type { ClassName, EndpointPolicy, PacketPolicy, Permissions, PolicyChange } from "../dataplane/packet-policy.ts";
+import type { ClassName, EndpointPolicy, PacketPolicy, Permissions } from "../dataplane/packet-policy.ts";
 import { type Address, formatAddress } from "../lib/addresses/address.ts";
 import { Active } from "./active.ts";
 import { Addresses } from "./addresses.ts";
 import { ClassTable, classOf } from "./classes.ts";
 import { Groups } from "./groups.ts";
 import { judge } from "./judge.ts";
-import type { Enforcement, Flow, Judgement, Labels, LocalEndpoint, PeerPod, PolicyObject, PolicyStatus } from "./model.ts";
+import type { Enforcement, EngineChange, Flow, Judgement, Labels, LocalEndpoint, PeerPod, PolicyObject, PolicyStatus } from "./model.ts";
 import { translateNetworkPolicy } from "./network-policy.ts";
 import { type OwnerPod, Owners } from "./owners.ts";
 import { permissionKey } from "./permissions.ts";
@@ -114,14 +114,14 @@ export class PolicyEngine {
   }
 
   /** Computes what the events since the last call change; empty maps when that is nothing. */
-  take(): PolicyChange {
+  take(): EngineChange {
     this.#refresh();
     this.#addresses.update(Number.POSITIVE_INFINITY);
-    const addresses = this.#addresses.takeChanged();
+    const { addresses, moved } = this.#addresses.takeChanged();
     const blocks = this.#addresses.takeIntervals();
     const endpoints = this.#updateEndpoints(this.#profiles.update(this.#table.takeChanged()));
     if (endpoints.size + addresses.size > 0 || blocks !== undefined) this.#snapshot = undefined;
-    return { endpoints, addresses, blocks };
+    return { endpoints, addresses, blocks, moved };
   }
 
   /** What the packet filter must hold after the last `take()`. Nothing changes it afterwards. */

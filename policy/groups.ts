@@ -36,7 +36,6 @@ export class Groups {
   readonly #selected = new Map<string, Set<Group>>();
   /** Active peers that reach into a namespace. */
   readonly #candidates = new Map<string, Candidates>();
-  readonly #keys = new WeakMap<OwnerPod, string>();
 
   constructor(labelsOf: (namespace: string) => Labels | undefined) {
     this.#labelsOf = labelsOf;
@@ -44,7 +43,7 @@ export class Groups {
 
   /** Enters an address; leave() must be called before it enters another group. */
   enter(address: string, pod: OwnerPod): Group {
-    const key = this.#keyOf(pod);
+    const key = keyOf(pod);
     const group = this.#groups.get(key) ?? this.#create(key, pod);
     group.members.add(address);
     return group;
@@ -60,7 +59,7 @@ export class Groups {
   }
 
   isOf(group: Group, pod: OwnerPod): boolean {
-    return group.key === this.#keyOf(pod);
+    return group.key === keyOf(pod);
   }
 
   /** @returns the groups that it selects */
@@ -154,15 +153,10 @@ export class Groups {
     const namespaces = [...this.#byNamespace].filter(([namespace]) => isInNamespace(peer, namespace, this.#labelsOf(namespace)));
     return namespaces.flatMap(([, groups]) => [...groups]);
   }
+}
 
-  #keyOf(pod: OwnerPod): string {
-    const known = this.#keys.get(pod);
-    if (known !== undefined) return known;
-    const labels = Object.entries(pod.labels).sort(([one], [other]) => compareText(one, other));
-    const key = JSON.stringify([pod.namespace, labels]);
-    this.#keys.set(pod, key);
-    return key;
-  }
+function keyOf({ namespace, labels }: OwnerPod): string {
+  return JSON.stringify([namespace, Object.entries(labels).sort(([one], [other]) => compareText(one, other))]);
 }
 
 function labelsOf({ labels }: Group): readonly string[] {

@@ -2,7 +2,7 @@
  * Describes what the policy engine is told and what it answers, as plain data. Addresses in here are proven: the sources (agent/policy/)
  * have judged whose they are.
  */
-import type { ClassName, Direction } from "../dataplane/packet-policy.ts";
+import type { ClassName, Direction, PolicyChange } from "../dataplane/packet-policy.ts";
 import type { Address } from "../lib/addresses/address.ts";
 import type { Fields } from "../lib/json/decode.ts";
 
@@ -49,6 +49,12 @@ export interface PolicyObject {
   readonly resourceVersion: string;
   /** The object's `spec`, not validated. */
   readonly spec: Fields;
+}
+
+/** What events change, for the packet filter and for connections that run. */
+export interface EngineChange extends PolicyChange {
+  /** Addresses whose class is another one now, and that a pod had before: it may be allowed less. */
+  readonly moved: readonly string[];
 }
 
 /** `default`: a direction is closed when a policy selects the endpoint in it; `always`: closed without a policy too; `never`: open. */

@@ -3,7 +3,7 @@
  * they do, one is chosen by name, so that the answer does not depend on the order of events.
  */
 import { type Address, formatAddress } from "../lib/addresses/address.ts";
-import type { Labels, LocalEndpoint, NamedPort, PeerPod, WorkloadPod } from "./model.ts";
+import type { Labels, LocalEndpoint, NamedPort, PeerPod } from "./model.ts";
 import { compareText } from "./rules.ts";
 
 /** A pod as policies see it. */
@@ -30,7 +30,7 @@ export class Owners {
 
   /** @returns the addresses whose owner may have changed, as text */
   setPeer(key: string, pod: PeerPod | undefined): readonly string[] {
-    const owner = pod && { workload: key, hostInterface: undefined, addresses: pod.addresses, pod: ownerPod(pod) };
+    const owner = pod && { workload: key, hostInterface: undefined, addresses: pod.addresses, pod };
     return this.#replace(this.#peers, key, owner);
   }
 
@@ -42,6 +42,11 @@ export class Owners {
   /** The pod of an address. What this node has attached itself counts more than what others say. */
   podAt(address: string): OwnerPod | undefined {
     return this.#byAddress.get(address)?.find(({ pod }) => pod !== undefined)?.pod;
+  }
+
+  /** The address that a text names, as its owner has it. */
+  addressOf(text: string): Address | undefined {
+    return this.#byAddress.get(text)?.[0]?.addresses.find((address) => formatAddress(address) === text);
   }
 
   /** Who sends from an address and receives at it: an endpoint of this node before a pod that others tell of. */
@@ -75,11 +80,7 @@ export class Owners {
 
 function ownerOf(hostInterface: string, { addresses, pod }: LocalEndpoint): Owner {
   const workload = pod === undefined ? hostInterface : `${pod.namespace}/${pod.name}`;
-  return { workload, hostInterface, addresses, pod: pod && ownerPod(pod) };
-}
-
-function ownerPod({ namespace, labels, ports }: PeerPod | WorkloadPod): OwnerPod {
-  return { namespace, labels, ports };
+  return { workload, hostInterface, addresses, pod };
 }
 
 /** Sorts endpoints that are pods first, then peers, then endpoints that are none; each by its own name. */

@@ -26,7 +26,7 @@ import { podsElsewhere } from "./pods-elsewhere.ts";
 import { Realisations } from "./realisation.ts";
 import { showDrops } from "./show-drops.ts";
 import type { PolicySources } from "./sources/model.ts";
-import { EnforcedView, Peers } from "./status.ts";
+import { EnforcedView, Namespaces } from "./status.ts";
 import type { PolicyView } from "./view.ts";
 
 const COMPARING = "policy-comparison";
@@ -54,7 +54,7 @@ export class Enforcer implements AsyncDisposable {
   readonly #engine: PolicyEngine;
   readonly #kernel: KernelPolicy;
   readonly #realisations = new Realisations();
-  readonly #peers = new Peers();
+  readonly #namespaces = new Namespaces();
   readonly #flows: Flows;
   readonly #passes: Passes;
   readonly #endpoints: PolicyEndpoints;
@@ -81,8 +81,8 @@ export class Enforcer implements AsyncDisposable {
     this.#passes = this.#makePasses();
     this.#endpoints = new PolicyEndpoints({ tell: (...told) => this.#tell(...told), pods: cluster?.pods });
     this.calls = this.#makeGate();
-    const [endpoints, peers] = [this.#endpoints, this.#peers];
-    this.#drops = showDrops(context, { engine, endpoints, peers, identityOf: (pod) => this.#identityOf(pod) });
+    const [endpoints, sources] = [this.#endpoints, parts.sources];
+    this.#drops = showDrops(context, { engine, endpoints, sources, identityOf: (pod) => this.#identityOf(pod) });
     this.view = this.#makeView();
     this.#begin();
   }
@@ -115,9 +115,9 @@ export class Enforcer implements AsyncDisposable {
 
   #begin(): void {
     const { manager, sources, identities } = this.#parts;
-    identities.join({ ofNamespace: (name) => this.#peers.namespace(name), ofOwnPod: (pod) => this.#ownPod(pod)?.labels });
+    identities.join({ ofNamespace: (name) => this.#namespaces.labelsOf(name), ofOwnPod: (pod) => this.#ownPod(pod)?.labels });
     for (const record of manager.list()) if (isCommitted(record)) this.#endpoints.record(record);
-    sources.start(this.#realisations.noting(this.#peers.noting(this.#engine)), () => this.#passes.changed());
+    sources.start(this.#realisations.noting(this.#namespaces.noting(this.#engine)), () => this.#passes.changed());
     void this.#openWhenComplete();
     this.#context.controllers.update(COMPARING, {
       run: this.#comparing(),
@@ -223,7 +223,6 @@ export class Enforcer implements AsyncDisposable {
       endpoints: this.#endpoints,
       passes: this.#passes,
       realisations: this.#realisations,
-      peers: this.#peers,
       sources: this.#parts.sources,
       gap: () => this.#gap(),
       drops: this.#drops.drops,
@@ -237,7 +236,7 @@ export class Enforcer implements AsyncDisposable {
 
   /** @param key "namespace/name" of a pod anywhere in the cluster */
   #identityOf(key: string): number | undefined {
-    const peer = this.#peers.get(key) ?? this.#ownPod(key);
+    const peer = this.#parts.sources.peer(key) ?? this.#ownPod(key);
     return peer && this.#parts.identities.ofPeer(peer);
   }
 

@@ -43,8 +43,6 @@ export class Flows {
   readonly #parts: FlowParts;
   /** Of each endpoint, what the kernel held at the last look. */
   readonly #before = new Map<string, EndpointPolicy>();
-  /** Addresses of peers that have a class. */
-  readonly #peers = new Set<string>();
   /** Addresses whose entries are to be judged again. */
   #concerned = new Map<string, Address>();
   #running: Promise<void> | undefined;
@@ -79,13 +77,12 @@ export class Flows {
 
   /** Takes note of what a pass has brought into the kernel, and judges behind it the entries that this may end. */
   realised(realised: Realised): void {
-    const { state } = this.#parts;
     if (realised === "all") {
-      for (const policy of state().endpoints.values()) if (isEnforced(policy)) this.#concern(policy.addresses);
       this.#before.clear();
-      this.#peers.clear();
-      for (const text of state().addresses.keys()) this.#peers.add(text);
-      for (const [name, policy] of state().endpoints) this.#before.set(name, policy);
+      for (const [name, policy] of this.#parts.state().endpoints) {
+        if (isEnforced(policy)) this.#concern(policy.addresses);
+        this.#before.set(name, policy);
+      }
     } else this.#compare(realised);
     if (this.#concerned.size > 0) this.#running ??= this.#run();
   }
@@ -146,19 +143,15 @@ export class Flows {
     return removed;
   }
 
-  #compare({ endpoints, addresses, blocks }: Exclude<Realised, "all">): void {
+  #compare({ endpoints, moved, blocks }: Exclude<Realised, "all">): void {
     for (const [name, after] of endpoints) {
       const before = this.#before.get(name);
       if (after === undefined) this.#before.delete(name);
       else this.#before.set(name, after);
       if (before !== undefined && after !== undefined && hasShrunk(before, after)) this.#concern(after.addresses);
     }
-    // A peer that falls into another class, or goes, may be allowed less; one that comes has no connections yet.
-    this.#concern([...addresses.keys()].flatMap((text) => (this.#peers.has(text) ? (parseAddress(text) ?? []) : [])));
-    for (const [text, name] of addresses) {
-      if (name === undefined) this.#peers.delete(text);
-      else this.#peers.add(text);
-    }
+    // One that comes has no connections yet.
+    this.#concern(moved.flatMap((text) => parseAddress(text) ?? []));
     if (blocks !== undefined) for (const policy of this.#before.values()) if (isEnforced(policy)) this.#concern(policy.addresses);
   }
 

@@ -9,6 +9,7 @@ import type { PacketPolicy, PolicyChange } from "../../dataplane/packet-policy.t
 import { messageOf } from "../../lib/errors/errors.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";
 import { type BackOff, type Clock, pauseAfter, untilAborted } from "../../lib/system/waiting.ts";
+import type { EngineChange } from "../../policy/model.ts";
 
 /** From the beginning of one pass to that of the next, unless somebody waits. */
 const WINDOW_MS = 100;
@@ -19,13 +20,13 @@ const SLICE = 500;
 const MOST_LOGGED = 10;
 
 /** What a pass has brought into the kernel; "all": any part of the table may have changed. */
-export type Realised = PolicyChange | "all";
+export type Realised = EngineChange | "all";
 
 export interface PassParts {
   readonly engine: {
     /** Does a part of what the next `take` has to do. @returns whether something is left */
     prepare(most: number): boolean;
-    take(): PolicyChange;
+    take(): EngineChange;
     readonly state: PacketPolicy;
   };
   readonly table: {
@@ -197,7 +198,7 @@ export class Passes {
     this.#tell();
   }
 
-  async #apply(change: PolicyChange): Promise<void> {
+  async #apply(change: EngineChange): Promise<void> {
     const { table, onRealised } = this.#parts;
     if (isEmpty(change)) return;
     await table.apply(change);

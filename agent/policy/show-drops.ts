@@ -7,7 +7,7 @@ import { followDropLog, LinkNames } from "./drop-log.ts";
 import { Drops } from "./drops.ts";
 import { keyOf, type PolicyEndpoints } from "./endpoints.ts";
 import { PolicyEvents } from "./events.ts";
-import type { Peers } from "./status.ts";
+import type { PolicySources } from "./sources/model.ts";
 
 const INVALID = "policy-events";
 /** A policy that is invalid is told of this late at most. */
@@ -16,7 +16,7 @@ const INVALID_MS = 10_000;
 interface DropParts {
   readonly engine: Pick<PolicyEngine, "judge" | "policies">;
   readonly endpoints: Pick<PolicyEndpoints, "list">;
-  readonly peers: Pick<Peers, "at">;
+  readonly sources: Pick<PolicySources, "podAt">;
   readonly identityOf: DropWitness["identityOf"];
 }
 
@@ -25,7 +25,7 @@ interface ShownDrops extends AsyncDisposable {
 }
 
 /** Begins to show them, until it is disposed. */
-export function showDrops(context: AgentContext, { engine, endpoints, peers, identityOf }: DropParts): ShownDrops {
+export function showDrops(context: AgentContext, { engine, endpoints, sources, identityOf }: DropParts): ShownDrops {
   const { cluster, controllers, events: writer, health, host, log, options } = context;
   const links = new LinkNames(host.route, SYSTEM_CLOCK);
   const podOf = (hostInterface: string) => {
@@ -36,7 +36,7 @@ export function showDrops(context: AgentContext, { engine, endpoints, peers, ide
     {
       nameOf: (index) => links.nameOf(index),
       podBehind: podOf,
-      podAt: (address) => peers.at(address),
+      podAt: (address) => sources.podAt(address),
       judge: (flow) => engine.judge(flow),
       identityOf,
     },

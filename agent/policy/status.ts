@@ -2,59 +2,35 @@
 import type { DropCount, JudgedCount } from "../../dataplane/nftables/policy/counters.ts";
 import { type Address, formatAddress } from "../../lib/addresses/address.ts";
 import type { PolicyEngine } from "../../policy/engine.ts";
-import type { Enforcement, Flow, Judgement, Labels, PeerPod, PolicyStatus } from "../../policy/model.ts";
+import type { Enforcement, Flow, Judgement, Labels, PolicyStatus } from "../../policy/model.ts";
 import { keyOf, type PolicyEndpoints } from "./endpoints.ts";
 import type { Passes } from "./passes.ts";
 import type { Realisations } from "./realisation.ts";
 import type { PolicySink, PolicySources } from "./sources/model.ts";
 import type { DropHistory, PendingEndpoint, PolicyFigures, PolicyView, Realisation, ViewedEndpoint } from "./view.ts";
 
-/** Remembers where the cluster's pods are, and the labels of namespaces, as the engine is told of them. */
-export class Peers {
-  readonly #namespaces = new Map<string, Labels>();
-  readonly #pods = new Map<string, PeerPod>();
-  /** By address, "namespace/name". */
-  readonly #owners = new Map<string, string>();
+/** Remembers the labels of namespaces, as the engine is told of them. */
+export class Namespaces {
+  readonly #labels = new Map<string, Labels>();
 
-  /** Notes the pods that the sink is told of. */
+  /** Notes the namespaces that the sink is told of. */
   noting(sink: PolicySink): PolicySink {
     return {
       setNamespace: (name, labels) => {
-        if (labels === undefined) this.#namespaces.delete(name);
-        else this.#namespaces.set(name, labels);
+        if (labels === undefined) this.#labels.delete(name);
+        else this.#labels.set(name, labels);
         sink.setNamespace(name, labels);
       },
       setPolicy: (key, policy) => sink.setPolicy(key, policy),
-      setPeer: (key, pod) => {
-        this.#note(key, pod);
-        sink.setPeer(key, pod);
-      },
+      setPeer: (key, pod) => sink.setPeer(key, pod),
       get needsPortsOfPeers() {
         return sink.needsPortsOfPeers;
       },
     };
   }
 
-  get(key: string): PeerPod | undefined {
-    return this.#pods.get(key);
-  }
-
-  namespace(name: string): Labels | undefined {
-    return this.#namespaces.get(name);
-  }
-
-  at(address: Address): string | undefined {
-    return this.#owners.get(formatAddress(address));
-  }
-
-  #note(key: string, pod: PeerPod | undefined): void {
-    for (const address of this.#pods.get(key)?.addresses ?? []) {
-      const text = formatAddress(address);
-      if (this.#owners.get(text) === key) this.#owners.delete(text);
-    }
-    if (pod === undefined) this.#pods.delete(key);
-    else this.#pods.set(key, pod);
-    for (const address of pod?.addresses ?? []) this.#owners.set(formatAddress(address), key);
+  labelsOf(name: string): Labels | undefined {
+    return this.#labels.get(name);
   }
 }
 
@@ -64,7 +40,6 @@ export interface ViewParts {
   readonly endpoints: PolicyEndpoints;
   readonly passes: Passes;
   readonly realisations: Realisations;
-  readonly peers: Peers;
   readonly sources: PolicySources;
   /** As the gate has it. */
   readonly gap: () => string | undefined;
@@ -140,13 +115,13 @@ export class EnforcedView implements PolicyView {
 
   addressesOf(pod: string): readonly Address[] {
     const own = this.endpoints().find((endpoint) => endpoint.pod === pod);
-    return own?.addresses ?? this.#parts.peers.get(pod)?.addresses ?? [];
+    return own?.addresses ?? this.#parts.sources.peer(pod)?.addresses ?? [];
   }
 
   podAt(address: Address): string | undefined {
     const text = formatAddress(address);
     const own = this.endpoints().find(({ addresses }) => addresses.some((one) => formatAddress(one) === text));
-    return own?.pod ?? this.#parts.peers.at(address);
+    return own?.pod ?? this.#parts.sources.podAt(address);
   }
 
   identityOf(pod: string): number | undefined {

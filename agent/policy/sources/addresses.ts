@@ -55,14 +55,16 @@ export interface RecordedPod {
   readonly addresses: readonly Address[];
 }
 
-/** Who says that an address is theirs. */
+/** Who says that an address is theirs: lists, since a set of one takes 250 bytes, and a large cluster has tens of thousands of addresses. */
 interface Claims {
   readonly address: Address;
   /** Keys of pods whose annotations say so. */
-  readonly pods: Set<string>;
+  pods: readonly string[];
   /** Keys of records that say so. */
-  readonly records: Set<string>;
+  records: readonly string[];
 }
+
+const NONE: readonly string[] = [];
 
 /** What holds of an address. */
 interface Judged {
@@ -84,7 +86,7 @@ export class AddressBook {
   readonly #facts = new Map<string, PodFacts>();
   readonly #records = new Map<string, RecordedPod>();
   /** Records of each pod. */
-  readonly #recordsOfPod = new Map<string, Set<string>>();
+  readonly #recordsOfPod = new Map<string, readonly string[]>();
   readonly #blocks = new Blocks();
   readonly #ranges = new Map<string, readonly Prefix[]>();
   /** By the address as text. */
@@ -107,13 +109,18 @@ export class AddressBook {
     return this.#told;
   }
 
+  /** Names the pod that has an address. */
+  holderOf(address: Address): string | undefined {
+    return this.#holderOf(formatAddress(address));
+  }
+
   setPod(key: string, pod: ClaimingPod | undefined): void {
     const before = this.#pods.get(key);
     const touched = new Set([...claimedBy(before).keys(), ...claimedBy(pod).keys()]);
     for (const text of claimedBy(before).keys()) this.#drop(text, "pods", key);
     if (pod === undefined) this.#pods.delete(key);
     else this.#pods.set(key, pod);
-    for (const [text, address] of claimedBy(pod)) this.#claim(text, address).pods.add(key);
+    for (const [text, address] of claimedBy(pod)) this.#claim(text, address, "pods", key);
     this.#judgeAgain(touched, [key]);
   }
 
@@ -128,11 +135,13 @@ export class AddressBook {
     const before = this.#records.get(id);
     const [old, now] = [textsOf(before?.addresses ?? []), textsOf(record?.addresses ?? [])];
     for (const text of old.keys()) this.#drop(text, "records", id);
-    for (const key of keysOf(before)) dropFrom(this.#recordsOfPod, key, id);
+    for (const key of keysOf(before)) this.#recordsOfPod.set(key, without(this.#recordsOf(key), id));
     if (record === undefined) this.#records.delete(id);
     else this.#records.set(id, record);
-    for (const key of keysOf(record)) addTo(this.#recordsOfPod, key, id);
-    for (const [text, address] of now) this.#claim(text, address).records.add(id);
+    // Sorted: what came first must not matter.
+    for (const key of keysOf(record)) this.#recordsOfPod.set(key, [...this.#recordsOf(key), id].sort());
+    for (const key of keysOf(before)) if (this.#recordsOf(key).length === 0) this.#recordsOfPod.delete(key);
+    for (const [text, address] of now) this.#claim(text, address, "records", id);
     this.#judgeAgain(new Set([...old.keys(), ...now.keys()]), [...keysOf(before), ...keysOf(record)]);
   }
 
@@ -162,16 +171,21 @@ export class AddressBook {
       .sort((one, other) => compare(one.pod, other.pod) || compare(one.address, other.address));
   }
 
-  #claim(text: string, address: Address): Claims {
-    const claims = this.#claims.get(text) ?? { address, pods: new Set(), records: new Set() };
+  #recordsOf(key: string): readonly string[] {
+    return this.#recordsOfPod.get(key) ?? NONE;
+  }
+
+  #claim(text: string, address: Address, which: "pods" | "records", key: string): void {
+    const claims = this.#claims.get(text) ?? { address, pods: NONE, records: NONE };
+    claims[which] = [...claims[which], key];
     this.#claims.set(text, claims);
-    return claims;
   }
 
   #drop(text: string, which: "pods" | "records", key: string): void {
     const claims = this.#claims.get(text);
-    claims?.[which].delete(key);
-    if (claims?.pods.size === 0 && claims.records.size === 0) this.#claims.delete(text);
+    if (claims === undefined) return;
+    claims[which] = without(claims[which], key);
+    if (claims.pods.length === 0 && claims.records.length === 0) this.#claims.delete(text);
   }
 
   /** Lists claimed addresses that a change of a block concerns. */
@@ -207,7 +221,7 @@ export class AddressBook {
   }
 
   #isFounded({ address, records }: Claims): boolean {
-    return records.size > 0 || this.#blocks.of(address) !== undefined;
+    return records.length > 0 || this.#blocks.of(address) !== undefined;
   }
 
   #tellOf(key: string): void {
@@ -220,8 +234,7 @@ export class AddressBook {
 
   #peer(key: string): PeerPod | undefined {
     const pod = this.#pods.get(key);
-    // Sorted: what came first must not matter.
-    const records = [...(this.#recordsOfPod.get(key) ?? [])].sort().flatMap((id) => this.#records.get(id) ?? []);
+    const records = this.#recordsOf(key).flatMap((id) => this.#records.get(id) ?? []);
     const known = pod ?? records[0]?.pod;
     if (known === undefined) return undefined;
     const said = new Map([...records.flatMap(({ addresses }) => [...textsOf(addresses)]), ...claimedBy(pod)]);
@@ -237,7 +250,7 @@ export class AddressBook {
   }
 
   #judge(text: string, { address, pods, records }: Claims): Judged {
-    const proven = new Set([...records].flatMap((id) => keysOf(this.#records.get(id))));
+    const proven = new Set(records.flatMap((id) => keysOf(this.#records.get(id))));
     const refused = new Map<string, string>();
     const plausible = new Set<string>();
     const block = this.#blocks.of(address);
@@ -249,7 +262,7 @@ export class AddressBook {
       else refused.set(key, word.refused);
     }
     // A container that is no pod has the address: nobody else can.
-    const isOthers = [...records].some((id) => this.#records.get(id)?.pod === undefined);
+    const isOthers = records.some((id) => this.#records.get(id)?.pod === undefined);
     const holders = [...(proven.size > 0 || isOthers ? proven : plausible)].sort();
     for (const key of plausible) if (!holders.includes(key)) refused.set(key, "another endpoint has it");
     const isContested = holders.length > 1 || (isOthers && holders.length > 0);
@@ -328,14 +341,9 @@ function keysOf(record: RecordedPod | undefined): readonly string[] {
   return record?.pod === undefined ? [] : [`${record.pod.namespace}/${record.pod.name}`];
 }
 
-function addTo<K>(sets: Map<K, Set<string>>, key: K, one: string): void {
-  sets.set(key, (sets.get(key) ?? new Set()).add(one));
-}
-
-function dropFrom<K>(sets: Map<K, Set<string>>, key: K, one: string): void {
-  const set = sets.get(key);
-  set?.delete(one);
-  if (set?.size === 0) sets.delete(key);
+function without(list: readonly string[], one: string): readonly string[] {
+  const rest = list.filter((other) => other !== one);
+  return rest.length === 0 ? NONE : rest;
 }
 
 function compare(one: string, other: string): number {

@@ -2,6 +2,7 @@
  * Says what a source of policy is, whatever the datastore: it tells the policy engine of policies, namespaces and pods, and says how far
  * that can be relied on. Addresses leave here proven (design, invariant 17): an engine need not ask whose they are.
  */
+import type { Address } from "../../../lib/addresses/address.ts";
 import type { Labels, LocalEndpoint, PeerPod, PolicyObject } from "../../../policy/model.ts";
 
 /** What the sources need of the engine. */
@@ -60,6 +61,10 @@ export interface PolicySources extends AsyncDisposable {
   setOwn(hostInterface: string, endpoint: LocalEndpoint | undefined): void;
   /** Looks whether the sink needs ports of peers: to be called when it has taken its changes. */
   demand(): void;
+  /** @param key "namespace/name" @returns the pod, anywhere in the cluster, as the sink was told of it */
+  peer(key: string): PeerPod | undefined;
+  /** Names the pod, "namespace/name", whose address this is. */
+  podAt(address: Address): string | undefined;
   /** Sorted by address. */
   conflicts(): readonly AddressConflict[];
   /** Sorted by pod and address. */

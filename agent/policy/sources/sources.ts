@@ -2,9 +2,10 @@
  * Puts the sources of a node together: parts that read one store each, and the book that decides whose each address is. Which parts there
  * are follows from the datastore (agent/policy/sources/open.ts).
  */
+import type { Address } from "../../../lib/addresses/address.ts";
 import { type Fields, isObject, isText } from "../../../lib/json/decode.ts";
 import { type Clock, SYSTEM_CLOCK } from "../../../lib/system/waiting.ts";
-import type { LocalEndpoint } from "../../../policy/model.ts";
+import type { LocalEndpoint, PeerPod } from "../../../policy/model.ts";
 import { AddressBook } from "./addresses.ts";
 import type { AddressConflict, PolicySink, PolicySources, RefusedClaim, UnreadKind } from "./model.ts";
 
@@ -124,6 +125,14 @@ export class JoinedSources implements PolicySources {
   demand(): void {
     this.#hasTaken = true;
     this.#demand();
+  }
+
+  peer(key: string): PeerPod | undefined {
+    return this.#book.peers.get(key);
+  }
+
+  podAt(address: Address): string | undefined {
+    return this.#book.holderOf(address);
   }
 
   conflicts(): readonly AddressConflict[] {

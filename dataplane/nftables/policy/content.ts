@@ -193,14 +193,14 @@ export class PolicyContent implements Ruleset {
     this.chains.set(chain, classChain(direction, name, this.#setsOf(direction, name)));
   }
 
-  #setsOf(direction: Direction, name: ClassName): ReadonlySet<ClassSet> {
-    return new Set(CLASS_SET_NAMES.filter((set) => this.sets.has(names.classSet(direction, name, set))));
+  #setsOf(direction: Direction, name: ClassName): readonly ClassSet[] {
+    return CLASS_SET_NAMES.filter((set) => this.sets.has(names.classSet(direction, name, set)));
   }
 
   /** Makes or deletes the chain of a class, depending on whether anything names the class. */
   #keepChain(direction: Direction, name: ClassName): void {
     const chain = names.classChain(direction, name);
-    const isWanted = name === NO_PREDICATE || this.#uses.has(name) || this.#setsOf(direction, name).size > 0;
+    const isWanted = name === NO_PREDICATE || this.#uses.has(name) || this.#setsOf(direction, name).length > 0;
     if (isWanted === this.chains.has(chain)) return;
     this.#touchChain(chain);
     if (isWanted) this.chains.set(chain, classChain(direction, name, this.#setsOf(direction, name)));

@@ -170,7 +170,7 @@ function chainsOf(direction: Direction, logGroup: number): [string, Chain][] {
       { rules: [...(reason === "denied" ? toItself : []), ...drops(reason)] },
     ]),
     [names.open(direction), { rules: [withoutSyn] }],
-    [names.classChain(direction, NO_PREDICATE), classChain(direction, NO_PREDICATE, new Set())],
+    [names.classChain(direction, NO_PREDICATE), classChain(direction, NO_PREDICATE, [])],
     [names.begin(direction), { rules: begin }],
     [names.policy(direction), policyChain(direction, { 4: [], 6: [] })],
   ];
@@ -192,12 +192,20 @@ export function policyChain(direction: Direction, lengths: Readonly<Record<4 | 6
   return { rules };
 }
 
-/** Returns the chain of a class with these sets. */
-export function classChain(direction: Direction, name: ClassName, sets: ReadonlySet<ClassSet>): Chain {
-  const asks = CLASS_SET_NAMES.filter((set) => sets.has(set)).map((set) => {
+/** Returns the chain of a class with these sets. Its rules are made when they are asked for: as bytes they take 10 KiB a class. */
+export function classChain(direction: Direction, name: ClassName, sets: readonly ClassSet[]): Chain {
+  return {
+    get rules() {
+      return classRules(direction, name, sets);
+    },
+  };
+}
+
+function classRules(direction: Direction, name: ClassName, sets: readonly ClassSet[]): readonly Rule[] {
+  const asks = sets.map((set) => {
     const setName = names.classSet(direction, name, set);
     const matches = set === "all" ? rule.isEndpointIn(direction, setName) : rule.isPortIn(direction, setName, CLASS_SETS[set].mask);
     return [...matches, rule.returns()];
   });
-  return { rules: [...asks, [rule.goTo(names.dropping(direction, "denied"))]] };
+  return [...asks, [rule.goTo(names.dropping(direction, "denied"))]];
 }

@@ -121,10 +121,11 @@ async function untilSo(isSo: () => Promise<boolean>): Promise<void> {
   while (!(await isSo())) await Bun.sleep(LOOK_MS);
 }
 
+/** The chain that sees packets comes last. */
 async function isWhole(node: Node): Promise<boolean> {
-  const list = async (map: string) => (await node.run(["/usr/sbin/nft", "list", "map", "inet", "tortie-policy", map])).stdout;
-  if ((await list("from-endpoint")).match(/"[a-z0-9]+" : /g)?.length !== ENDPOINTS) return false;
-  return ((await list("ingress-addresses4")).match(/ : goto /g)?.length ?? 0) > PODS / 2;
+  const list = async (...what: string[]) => (await node.run(["/usr/sbin/nft", "list", ...what])).stdout;
+  if (!(await list("chain", "inet", "tortie-policy", "forward")).includes("jump from-pod")) return false;
+  return (await list("map", "inet", "tortie-policy", "from-endpoint")).match(/"[a-z0-9]+" : /g)?.length === ENDPOINTS;
 }
 
 /** Processor time of the whole process until now, in milliseconds. */

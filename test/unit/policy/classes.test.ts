@@ -1,8 +1,8 @@
 /** Classes of addresses: their names, and what endpoints share. */
 import { createHash } from "node:crypto";
-import type { PolicyChange } from "../../../dataplane/packet-policy.ts";
 import { ClassTable, classOf, peerPredicate } from "../../../policy/classes.ts";
 import { PolicyEngine } from "../../../policy/engine.ts";
+import type { EngineChange } from "../../../policy/model.ts";
 import { address } from "../../support/policy/engine-input.ts";
 import { classIn } from "../../support/policy/packet-judge.ts";
 import { SmallCluster } from "../../support/policy/small-cluster.ts";
@@ -41,12 +41,29 @@ describe("the class of an address", () => {
       ingress: [{ from: [API, { ipBlock: { cidr: "::/0" } }] }],
     });
     cluster.engine.take();
-    expect(new Set(cluster.engine.state.addresses.values())).toEqual(new Set(["000000000000"]));
+    expect(cluster.engine.state.addresses.size).toBe(0);
     expect(cluster.engine.state.blocks).toEqual([]);
     const egress = [{ to: [API] }];
     cluster.with({ podSelector: WEB, policyTypes: ["Ingress"], egress }, "closed");
     cluster.engine.take();
-    expect(new Set(cluster.engine.state.addresses.values()).size).toBe(1);
+    expect(cluster.engine.state.addresses.size).toBe(0);
+  });
+
+  it("is listed while a predicate mentions it, and says whether the address was a pod's before", () => {
+    const cluster = new SmallCluster();
+    cluster.engine.take();
+    cluster.with({ podSelector: WEB, ingress: [{ from: [API] }] });
+    const mentioned = cluster.engine.take();
+    expect(mentioned.addresses.size).toBeGreaterThan(0);
+    expect(mentioned.moved).toEqual([...mentioned.addresses.keys()]);
+    const late = (app: string) => ({ namespace: "shop", name: "late", labels: { app }, addresses: [address("10.0.1.200")], ports: [] });
+    cluster.engine.setPeer("shop/late", late("api"));
+    const { addresses, moved } = cluster.engine.take();
+    expect([[...addresses.keys()], moved]).toEqual([["10.0.1.200"], []]);
+    cluster.engine.setPeer("shop/late", late("other"));
+    expect(cluster.engine.take()).toMatchObject({ addresses: new Map([["10.0.1.200", undefined]]), moved: ["10.0.1.200"] });
+    cluster.engine.setPeer("shop/late", undefined);
+    expect(cluster.engine.take()).toMatchObject({ addresses: new Map(), moved: [] });
   });
 
   it("P3: of a node is not that of pods, though every pod is selected", () => {
@@ -134,7 +151,7 @@ describe("what endpoints share", () => {
   it("stays the same object while it allows the same", () => {
     const engine = engineWith(80, 81);
     const before = engine.state.endpoints.get("cali1")?.ingress;
-    const nothing: PolicyChange = { endpoints: new Map(), addresses: new Map(), blocks: undefined };
+    const nothing: EngineChange = { endpoints: new Map(), addresses: new Map(), blocks: undefined, moved: [] };
     engine.setPolicy("shop/web", { ...allow(81, 80, 80), resourceVersion: "2" });
     expect(engine.take()).toEqual(nothing);
     expect(engine.state.endpoints.get("cali1")?.ingress).toBe(before);

@@ -149,7 +149,7 @@ describe("an engine that hears of one event after the other", () => {
     engine.take();
     const { state } = engine;
     for (const call of callsFor(world.cluster)) call(engine);
-    expect(engine.take()).toEqual({ endpoints: new Map(), addresses: new Map(), blocks: undefined });
+    expect(engine.take()).toEqual({ endpoints: new Map(), addresses: new Map(), blocks: undefined, moved: [] });
     expect(engine.state).toBe(state);
   });
 
@@ -186,7 +186,7 @@ describe("an engine that hears of one event after the other", () => {
     // Addresses that came and went are looked at too.
     expect(parts).toBeGreaterThanOrEqual(Math.floor((change.addresses.size - 1) / 5));
     expect(prepared.prepare(5)).toBe(false);
-    expect(prepared.take()).toEqual({ endpoints: new Map(), addresses: new Map(), blocks: undefined });
+    expect(prepared.take()).toEqual({ endpoints: new Map(), addresses: new Map(), blocks: undefined, moved: [] });
     // Nobody has asked this one for its state before.
     const small = told();
     expect(small.prepare(Number.POSITIVE_INFINITY)).toBe(false);

@@ -1,9 +1,9 @@
 /** Which running connections are ended when permissions go. */
 import { Flows } from "../../../../agent/policy/flows.ts";
 import type { TrackedFlow } from "../../../../dataplane/conntrack/message.ts";
-import type { EndpointPolicy, PacketPolicy, Permissions, PolicyChange } from "../../../../dataplane/packet-policy.ts";
+import type { EndpointPolicy, PacketPolicy, Permissions } from "../../../../dataplane/packet-policy.ts";
 import { type Address, formatAddress, parseAddress } from "../../../../lib/addresses/address.ts";
-import type { Judgement } from "../../../../policy/model.ts";
+import type { EngineChange, Judgement } from "../../../../policy/model.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 
 function at(text: string): Address {
@@ -32,10 +32,11 @@ function flow(protocol: number): TrackedFlow {
 
 const ports = (first: number, last: number): Permissions => new Map([["c", [{ protocol: UDP, first, last }]]]);
 const endpoint = (ingress: Permissions | undefined): EndpointPolicy => ({ addresses: [POD], ingress, egress: undefined });
-const change = (ingress: Permissions | undefined): PolicyChange => ({
+const change = (ingress: Permissions | undefined): EngineChange => ({
   endpoints: new Map([["cali1", endpoint(ingress)]]),
   addresses: new Map(),
   blocks: undefined,
+  moved: [],
 });
 
 /** @param looked ends when an answer may come @param listed ends when the first list may come */
@@ -67,7 +68,7 @@ function world(verdict: Judgement["verdict"] = "deny", looked = async () => {}, 
     clock,
     log: { info: (message) => log.push(message), error: (message) => log.push(message) },
   });
-  const realised = async (change: PolicyChange) => {
+  const realised = async (change: EngineChange) => {
     flows.realised(change);
     await clock.advance(1_000);
   };
@@ -110,17 +111,16 @@ describe("running connections", () => {
 
   it("are looked at when a peer falls into another class, and of every enforced endpoint when blocks change or all may have", async () => {
     const { flows, asked, realised, clock, holds } = world();
-    const peer = (name: string | undefined): PolicyChange => ({
-      endpoints: new Map(),
-      addresses: new Map([["10.0.0.2", name]]),
-      blocks: undefined,
+    const peer = (moved: readonly string[]): EngineChange => ({
+      ...{ endpoints: new Map(), addresses: new Map([["10.0.0.2", "c"]]), blocks: undefined },
+      moved,
     });
-    await realised(peer("c"));
+    await realised(peer([]));
     expect(asked).toEqual([]);
-    await realised(peer(undefined));
+    await realised(peer(["10.0.0.2"]));
     expect(asked).toEqual([["10.0.0.2"]]);
     await realised(change(new Map()));
-    await realised({ endpoints: new Map(), addresses: new Map(), blocks: [] });
+    await realised({ endpoints: new Map(), addresses: new Map(), blocks: [], moved: [] });
     expect(asked).toEqual([["10.0.0.2"], ["10.0.0.1"]]);
     holds({
       endpoints: new Map([
@@ -137,10 +137,8 @@ describe("running connections", () => {
 
   it("are looked at together where changes come in a burst", async () => {
     const { flows, asked, clock } = world("allow");
-    const all = Array.from({ length: 50 }, (_, at): [string, string] => [`10.1.0.${at}`, "a"]);
-    flows.realised({ endpoints: new Map(), addresses: new Map(all), blocks: undefined });
     for (let times = 0; times < 50; times++) {
-      flows.realised({ endpoints: new Map(), addresses: new Map([[`10.1.0.${times}`, "c"]]), blocks: undefined });
+      flows.realised({ endpoints: new Map(), addresses: new Map(), blocks: undefined, moved: [`10.1.0.${times}`] });
       await clock.advance(10);
     }
     await clock.advance(2_000);

@@ -1,6 +1,6 @@
 /** When what the engine has computed is brought into the kernel: at once, together, again. */
 import { Passes, type PassParts } from "../../../../agent/policy/passes.ts";
-import type { PacketPolicy, PolicyChange } from "../../../../dataplane/packet-policy.ts";
+import type { PacketPolicy } from "../../../../dataplane/packet-policy.ts";
 import { FakeClock, settled } from "../../../support/fake-clock.ts";
 
 const EMPTY: PacketPolicy = { endpoints: new Map(), addresses: new Map(), blocks: [] };
@@ -17,10 +17,11 @@ function world(change: Partial<PassParts["table"]> = {}) {
   const passes: Passes = new Passes({
     engine: {
       prepare: () => parts-- > 0,
-      take: (): PolicyChange => ({
+      take: () => ({
         endpoints: new Map(),
         addresses: new Map(told.splice(0).map((name) => [name, "c"])),
         blocks: undefined,
+        moved: [],
       }),
       state: EMPTY,
     },
