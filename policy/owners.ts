@@ -64,8 +64,8 @@ export class Owners {
     const before = owners.get(key);
     if (owner === undefined) owners.delete(key);
     else owners.set(key, owner);
-    const touched = new Set([...(before?.addresses ?? []), ...(owner?.addresses ?? [])].map(formatAddress));
     const claimed = new Set(owner?.addresses.map(formatAddress));
+    const touched = new Set([...(before?.addresses.map(formatAddress) ?? []), ...claimed]);
     for (const address of touched) this.#claim(address, before, claimed.has(address) ? owner : undefined);
     return [...touched];
   }

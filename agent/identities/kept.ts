@@ -115,8 +115,10 @@ export class KeptIdentities implements AsyncDisposable {
   async #lookForOrphans(): Promise<void> {
     const { clock, node } = this.#input;
     if (this.#orphans !== undefined && clock.now() - this.#orphans.lookedAt < ORPHANS_EVERY_MS) return;
+    const ofOthers = this.cache.list().filter(({ keeper }) => keeper !== node);
+    if (ofOthers.length === 0) return;
     const { used } = this.#own();
-    const others = this.cache.list().filter(({ key, keeper }) => keeper !== node && !used.has(key));
+    const others = ofOthers.filter(({ key }) => !used.has(key));
     if (others.length === 0) return;
     const lookedAt = clock.now();
     const nodes = new Set((await (await this.#opened()).endpoints.list()).map(({ value }) => value.node));

@@ -44,6 +44,8 @@ export class PolicyEndpoints implements Disposable {
   /** What takes them back, by host end. */
   readonly #underWay = new Map<string, () => void>();
   readonly #interested = new Set<() => void>();
+  /** By "namespace/name"; `undefined` since an endpoint has changed. */
+  #byPod: ReadonlyMap<string, NewEndpoint> | undefined;
   readonly #stop: () => void;
 
   constructor(parts: EndpointParts) {
@@ -133,6 +135,18 @@ export class PolicyEndpoints implements Disposable {
     return () => this.#interested.delete(listener);
   }
 
+  /** Gives an endpoint as it is wanted now. */
+  get(hostInterface: string): NewEndpoint | undefined {
+    const known = this.#known.get(hostInterface);
+    return known && present(known);
+  }
+
+  /** Gives an endpoint of a pod. @param key "namespace/name" */
+  ofPod(key: string): NewEndpoint | undefined {
+    this.#byPod ??= new Map(this.list().flatMap((endpoint) => (endpoint.pod === undefined ? [] : [[keyOf(endpoint.pod), endpoint]])));
+    return this.#byPod.get(key);
+  }
+
   /** Lists endpoints, each as it is wanted now. */
   list(): readonly NewEndpoint[] {
     return [...this.#known.values()].flatMap((known) => present(known) ?? []);
@@ -152,6 +166,7 @@ export class PolicyEndpoints implements Disposable {
   }
 
   #tell(hostInterface: string): void {
+    this.#byPod = undefined;
     const known = this.#known.get(hostInterface);
     if (known === undefined) return;
     const wanted = present(known);

@@ -17,7 +17,7 @@ import type { Endpoint } from "../endpoints/endpoint.ts";
 import type { EndpointEvent, EndpointManager } from "../endpoints/manager.ts";
 import type { AgentIdentities } from "../identities/start.ts";
 import type { AgentContext } from "../start/context.ts";
-import { keyOf, PolicyEndpoints } from "./endpoints.ts";
+import { PolicyEndpoints } from "./endpoints.ts";
 import { Flows, type FlowTable } from "./flows.ts";
 import { PolicyGate } from "./gate.ts";
 import { KernelPolicy } from "./kernel.ts";
@@ -242,7 +242,7 @@ export class Enforcer implements AsyncDisposable {
 
   /** What its runtime said of a pod of this node: without an API server nobody else knows it. */
   #ownPod(key: string) {
-    return this.#endpoints.list().find(({ pod }) => pod !== undefined && keyOf(pod) === key)?.pod;
+    return this.#endpoints.ofPod(key)?.pod;
   }
 
   /** Waits until the kernel holds, or has refused, everything that is there now. @throws as the sources do */

@@ -5,7 +5,7 @@
 import { formatAddress } from "../../lib/addresses/address.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Pod } from "../../lib/kubernetes/objects.ts";
-import { type Clock, untilAborted, withLimit } from "../../lib/system/waiting.ts";
+import { type Clock, endsWithin, untilAborted, withLimit } from "../../lib/system/waiting.ts";
 import { type CallPolicy, closedEnd, type NewEndpoint } from "../../main-plugin/policy.ts";
 import { keyOf, type PolicyEndpoints, workloadOf } from "./endpoints.ts";
 import type { Flows } from "./flows.ts";
@@ -14,7 +14,7 @@ import type { Passes } from "./passes.ts";
 export interface GateParts {
   /** `--policy-wait-seconds` in milliseconds; 0: no ADD waits. */
   readonly limitMs: number;
-  readonly endpoints: Pick<PolicyEndpoints, "admit" | "learn" | "isKnown" | "onTold" | "list">;
+  readonly endpoints: Pick<PolicyEndpoints, "admit" | "learn" | "isKnown" | "onTold" | "get">;
   readonly passes: Pick<Passes, "isOpen" | "isSettled" | "settled" | "problem">;
   /** Waits until the sources say what is so. @throws the signal's reason */
   readonly untilSynced: (signal: AbortSignal) => Promise<void>;
@@ -53,11 +53,8 @@ export class PolicyGate implements CallPolicy {
     onHostInterface(hostInterface);
     const found = await this.#podOutsideOfCopy(endpoint);
     // What a repeated ADD keeps has connections of its own.
-    const before = endpoints
-      .list()
-      .find((other) => other.hostInterface === hostInterface)
-      ?.addresses.map(formatAddress);
-    const given = addresses.filter((address) => before?.includes(formatAddress(address)) !== true);
+    const before = endpoints.get(hostInterface)?.addresses.map(formatAddress) ?? [];
+    const given = before.length === 0 ? addresses : addresses.filter((address) => !before.includes(formatAddress(address)));
     await using undo = new AsyncDisposableStack();
     const takeBack = endpoints.admit(endpoint, found && workloadOf(found));
     undo.defer(async () => flows.released(given));
@@ -96,12 +93,8 @@ export class PolicyGate implements CallPolicy {
   async #beforeLink(signal: AbortSignal): Promise<void> {
     const { passes, gap, clock } = this.#parts;
     if (gap() !== undefined || !passes.isOpen || passes.problem !== undefined) return;
-    const late = new Error("late");
-    try {
-      await withLimit(clock, { limitMs: BEFORE_LINK_MS, late, signal }, (ended) => passes.settled(ended));
-    } catch (error) {
-      if (error !== late) throw error;
-    }
+    await endsWithin(clock, BEFORE_LINK_MS, passes.settled(signal));
+    signal.throwIfAborted();
   }
 
   /** Finds a pod that may be at the API server, or not: the ADD has not asked, and the copy may be late. */
@@ -128,19 +121,15 @@ export class PolicyGate implements CallPolicy {
     } catch (error) {
       if (error !== late) throw error;
     }
-    const pod = this.#podOf(hostInterface);
+    const pod = endpoints.get(hostInterface)?.pod;
     // A server that does not answer is named by what is waited for then.
     const found = pod && (await readPod?.(keyOf(pod)).catch(() => undefined));
     if (found !== undefined) endpoints.learn(hostInterface, found);
     await untilKnown(endpoints, hostInterface, signal);
   }
 
-  #podOf(hostInterface: string): NewEndpoint["pod"] {
-    return this.#parts.endpoints.list().find((endpoint) => endpoint.hostInterface === hostInterface)?.pod;
-  }
-
   #labels(hostInterface: string): string {
-    const pod = this.#podOf(hostInterface);
+    const pod = this.#parts.endpoints.get(hostInterface)?.pod;
     return pod === undefined ? `an endpoint at ${hostInterface}` : `labels of pod ${keyOf(pod)}`;
   }
 

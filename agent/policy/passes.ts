@@ -1,6 +1,6 @@
 /**
  * Brings what the policy engine has computed into the kernel, one pass after the other. The first change is carried out at once, those that
- * follow within 100 ms go together, and one that an ADD waits for ends the pause.
+ * follow within 100 ms go together, and one that an ADD waits for ends the pause. In a burst, a few ADDs share a pass.
  *
  * Nothing is done before `open`: until the engine knows everything, what it does not know would be taken away. The first pass after that,
  * and each one after a failure, compares the whole table.
@@ -13,6 +13,13 @@ import type { EngineChange } from "../../policy/model.ts";
 
 /** From the beginning of one pass to that of the next, unless somebody waits. */
 const WINDOW_MS = 100;
+/**
+ * A pass that somebody waits for begins at once, unless one has begun so shortly before: then other ADDs of a burst are likely to come,
+ * and may take as long to come.
+ */
+const BURST_MS = 20;
+/** Limits the ADDs that share a pass: when it ends they all go on in one turn of the event loop, for some milliseconds each. */
+const MOST_TOGETHER = 4;
 const AFTER_FAILURE: BackOff = { base: 250, longest: 30_000 };
 /** Addresses that are looked at without a pause of the event loop. */
 const SLICE = 500;
@@ -158,16 +165,25 @@ export class Passes {
     const { clock } = this.#parts;
     // Whoever tells of something and waits for it has begun to wait then.
     await Promise.resolve();
-    if (this.#isAwaited) return;
-    const pauseMs = this.#failures > 0 ? pauseAfter(this.#failures, AFTER_FAILURE, clock) : this.#begunAt + WINDOW_MS - clock.now();
-    if (pauseMs > 0) {
-      this.#pause = new AbortController();
-      await clock.sleep(pauseMs, this.#pause.signal);
-      this.#pause = undefined;
+    if (!this.#isAwaited) {
+      const pauseMs = this.#failures > 0 ? pauseAfter(this.#failures, AFTER_FAILURE, clock) : this.#begunAt + WINDOW_MS - clock.now();
+      if (pauseMs > 0) {
+        this.#pause = new AbortController();
+        await clock.sleep(pauseMs, this.#pause.signal);
+        this.#pause = undefined;
+      }
     }
-    if (this.#isAwaited) return;
-    // Whatever is told in the same turn of the event loop goes along.
-    await new Promise((resolve) => setImmediate(resolve));
+    if (!this.#isAwaited || clock.now() - this.#begunAt < BURST_MS) await this.#gather();
+  }
+
+  /** Takes along what is told in the same turn of the event loop, and in the next ones while each brings another ADD: one call begins in each. */
+  async #gather(): Promise<void> {
+    const { clock } = this.#parts;
+    const end = clock.now() + BURST_MS;
+    for (let before = -1; before < this.#waiting.length && this.#waiting.length < MOST_TOGETHER && clock.now() < end; ) {
+      before = this.#waiting.length;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
   }
 
   async #pass(): Promise<void> {

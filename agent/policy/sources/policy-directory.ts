@@ -111,9 +111,12 @@ export class PolicyDirectory implements SourcePart {
 
   /** A namespace that no file describes exists all the same, with the label that each has. */
   setOwn(hostInterface: string, endpoint: LocalEndpoint | undefined): void {
-    if (endpoint?.pod === undefined) this.#own.delete(hostInterface);
-    else this.#own.set(hostInterface, endpoint.pod.namespace);
-    this.#tellNamespaces();
+    const namespace = endpoint?.pod?.namespace;
+    const before = this.#own.get(hostInterface);
+    if (namespace === undefined) this.#own.delete(hostInterface);
+    else this.#own.set(hostInterface, namespace);
+    const isNew = namespace !== undefined && !this.#namespaces.has(namespace);
+    if (isNew || (before !== undefined && before !== namespace)) this.#tellNamespaces();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -98,6 +98,7 @@ describe("passes of policy", () => {
       tell(name);
       await passes.settled(NEVER);
       expect([asked.at(-1), turns]).toEqual([name, 0]);
+      await clock.advance(20);
     }
     tell("c");
     await settled();
@@ -105,6 +106,37 @@ describe("passes of policy", () => {
     setImmediate(() => turns++);
     await passes.settled(NEVER);
     expect([asked.at(-1), turns]).toEqual(["c", 0]);
+  });
+
+  it("are shared by ADDs of a burst, four at most, and wait for no more than come one in each turn of the event loop", async () => {
+    const { clock, passes, asked, tell } = world();
+    passes.open();
+    await clock.advance(1_000);
+    const adds: Promise<void>[] = [];
+    for (const name of ["a", "b", "c", "d", "e", "f", "g"]) {
+      tell(name);
+      adds.push(passes.settled(NEVER));
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await Promise.all(adds);
+    expect(asked).toEqual(["replace", "a", "b,c,d,e", "f,g"]);
+  });
+
+  it("of a burst wait no longer for other ADDs than 20 ms", async () => {
+    const { clock, passes, asked, tell } = world();
+    passes.open();
+    await clock.advance(1_000);
+    let now = clock.now();
+    jest.spyOn(clock, "now").mockImplementation(() => now);
+    const adds: Promise<void>[] = [];
+    for (const name of ["a", "b", "c", "d", "e"]) {
+      tell(name);
+      adds.push(passes.settled(NEVER));
+      await new Promise((resolve) => setImmediate(resolve));
+      now += 10;
+    }
+    await Promise.all(adds);
+    expect(asked).toEqual(["replace", "a", "b,c,d", "e"]);
   });
 
   it("make one after the other, and tell an ADD when the one has ended that holds its own change", async () => {
