@@ -58,6 +58,9 @@ function judgeSide(known: Known, flow: Flow, direction: Direction, { workload }:
     get reason() {
       return reasonOf(side, asked, decision);
     },
+    get lacksPorts() {
+      return asked.some(lacksPorts);
+    },
   };
 }
 
@@ -75,10 +78,19 @@ function decide({ policies, enforcement }: Side, asked: readonly Asked[]): Decis
 }
 
 function ask(known: Known, { workload, direction, other, flow }: Side, policy: Policy, rule: Rule): Asked {
-  const destination = direction === "ingress" ? workload.pod : other.pod;
+  const destination = withPorts(direction === "ingress" ? workload.pod : other.pod, flow);
   const peer = rule.peers === "any" ? "any" : rule.peers.find((one) => isPeer(known, one, other));
   const isPortNamed = rule.ports === "all" || rule.ports.some((ports) => isPort(ports, flow, destination));
   return { policy, rule, peer, isPortNamed, destination };
+}
+
+function withPorts(pod: OwnerPod | undefined, { destinationPorts: ports }: Flow): OwnerPod | undefined {
+  return pod === undefined || pod.ports !== undefined || ports === undefined ? pod : { ...pod, ports };
+}
+
+function lacksPorts({ rule, peer, destination }: Asked): boolean {
+  if (peer === undefined || destination === undefined || destination.ports !== undefined) return false;
+  return rule.ports !== "all" && rule.ports.some(({ kind }) => kind === "name");
 }
 
 function isPeer(known: Known, peer: Peer, { address, pod }: End): boolean {

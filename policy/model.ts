@@ -81,6 +81,8 @@ export interface Flow {
   /** IP protocol number. */
   readonly protocol: number;
   readonly port: number | undefined;
+  /** Named ports of the destination's pod, from whoever knows them where the engine does not. */
+  readonly destinationPorts?: readonly NamedPort[] | undefined;
 }
 
 /** Names a rule: "rule 2 of egress in shop/web". `rule` counts from 1; 0: the policy has no rule that matches, it only closes. */
@@ -107,6 +109,8 @@ export interface SideJudgement {
   readonly peer: string;
   /** One sentence for an administrator: what decided, or what comes nearest and why it does not match. */
   readonly reason: string;
+  /** A rule for the other end names a port, and the ports of the destination are not known: the verdict may be another. */
+  readonly lacksPorts: boolean;
 }
 
 /** `undefined` for an end that is no pod, or whose policies are not known. */

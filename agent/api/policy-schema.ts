@@ -172,6 +172,9 @@ export const POLICY_OPERATIONS = {
       to: NAME,
       protocol: Type.Optional(words(...PROTOCOL_NAMES)),
       port: Type.Optional(Type.Integer({ minimum: 0, maximum: 65_535 })),
+      "port-name": Type.Optional(
+        Type.String({ minLength: 1, maxLength: 63, description: "In place of port: what the pod of `to` calls it" }),
+      ),
     }),
     answers: { 200: ref(PolicyExplanation) },
   },

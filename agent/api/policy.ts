@@ -5,7 +5,7 @@ import { type Address, formatAddress, parseAddress } from "../../lib/addresses/a
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { PolicyStatus, SideJudgement } from "../../policy/model.ts";
 import type { Drop, DropEnd } from "../policy/drop.ts";
-import { type Explanation, explain, type FoundEnd, hostEndNamed, type Question } from "../policy/explain.ts";
+import { type Explanation, explain, type FoundEnd, hostEndNamed, type ProtocolName } from "../policy/explain.ts";
 import type { PolicyView } from "../policy/view.ts";
 import { waitForPolicy } from "../policy/wait.ts";
 import { DropStream } from "./drop-stream.ts";
@@ -36,9 +36,9 @@ export function policyHandlers({ view, ending }: PolicyPort): HandlersOf<typeof 
   return {
     getPolicy: () => ({ status: 200, body: nodePolicy(view()) }),
     comparePolicyTable: async () => ({ status: 200, body: { differences: [...(await view().differences())] } }),
-    explainPolicy({ query: { from, to, protocol = "TCP", port } }) {
-      const question = { from, to, protocol, port: protocol === "ICMP" ? undefined : port };
-      return { status: 200, body: explanationModel(question, explain(view(), question, isOwnAddress)) };
+    async explainPolicy({ query: { from, to, protocol = "TCP", port, "port-name": name } }) {
+      const question = { from, to, protocol, port: protocol === "ICMP" ? undefined : (port ?? name) };
+      return { status: 200, body: explanationModel(protocol, await explain(view(), question, isOwnAddress)) };
     },
     getPolicyDrops: async ({ query: { endpoint } }) => ({ status: 200, body: await dropsModel(view(), endpoint) }),
     followPolicyDrops({ query: { endpoint } }) {
@@ -106,7 +106,7 @@ function pendingModels(pending: ReturnType<PolicyView["pending"]>, pods: Pods): 
   return pending.map(({ hostInterface, reason }) => ({ "host-interface": hostInterface, pod: pods.get(hostInterface), reason }));
 }
 
-function explanationModel({ protocol, port }: Question, { from, to, pairs }: Explanation): PolicyExplanation {
+function explanationModel(protocol: ProtocolName, { from, to, port, pairs }: Explanation): PolicyExplanation {
   return {
     from: endModel(from),
     to: endModel(to),
@@ -126,7 +126,7 @@ function endModel({ pod, hostInterface, addresses, identity }: FoundEnd): Policy
   return { pod, "host-interface": hostInterface, addresses: addresses.map(formatAddress), identity };
 }
 
-function sideModel({ policies, decidedBy, peerClass, ...side }: SideJudgement): PolicySide {
+function sideModel({ policies, decidedBy, peerClass, lacksPorts: _, ...side }: SideJudgement): PolicySide {
   return { ...side, policies: [...policies], "decided-by": decidedBy, "peer-class": peerClass };
 }
 

@@ -223,6 +223,7 @@ export class Enforcer implements AsyncDisposable {
       endpoints: this.#endpoints,
       passes: this.#passes,
       realisations: this.#realisations,
+      cluster: this.#context.cluster,
       sources: this.#parts.sources,
       gap: () => this.#gap(),
       drops: this.#drops.drops,

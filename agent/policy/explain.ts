@@ -1,13 +1,13 @@
 /**
  * Says without a packet whether a connection would pass, and what decides: finds both ends by their names and asks the engine, once for each
- * pair of addresses of the same family.
+ * pair of addresses of the same family. Names of ports are those of the destination's pod, which is asked for only where one is meant.
  */
-
 import type { Direction } from "../../dataplane/packet-policy.ts";
 import { type Address, type Family, formatAddress, parseAddress } from "../../lib/addresses/address.ts";
-import { TortieError } from "../../lib/errors/errors.ts";
+import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { excerpt } from "../../lib/log/format.ts";
-import type { Judgement, SideJudgement } from "../../policy/model.ts";
+import type { Judgement, NamedPort, SideJudgement } from "../../policy/model.ts";
+import { portNumbers } from "../../policy/profile.ts";
 import type { PolicyView, ViewedEndpoint } from "./view.ts";
 
 /** Looked at of two ends with several addresses each, as a pod with several networks has them. */
@@ -23,8 +23,8 @@ export interface Question {
   readonly from: string;
   readonly to: string;
   readonly protocol: ProtocolName;
-  /** `undefined` for a protocol without ports. */
-  readonly port: number | undefined;
+  /** A number, or what the destination's pod calls it; `undefined` for a protocol without ports. */
+  readonly port: number | string | undefined;
 }
 
 /** An end of the connection, as it was found. */
@@ -51,17 +51,20 @@ export interface PairVerdict {
 export interface Explanation {
   readonly from: FoundEnd;
   readonly to: FoundEnd;
+  /** The number, where a name was asked about. */
+  readonly port: number | undefined;
   readonly pairs: readonly PairVerdict[];
 }
 
 /** What is asked of the policies. */
-export type ExplainView = Pick<PolicyView, "judge" | "endpoints" | "addressesOf" | "podAt" | "identityOf">;
+export type ExplainView = Pick<PolicyView, "judge" | "endpoints" | "addressesOf" | "podAt" | "portsOf" | "identityOf">;
 
 /**
  * @param isOwn whether an address is this host's own
- * @throws TortieError `policy-end-unknown`, `endpoint-ambiguous`, `call-invalid` where the ends have no family in common
+ * @throws TortieError `policy-end-unknown`, `endpoint-ambiguous`, `call-invalid` where the ends have no family in common, or the port's
+ * name means no number
  */
-export function explain(view: ExplainView, question: Question, isOwn: (address: Address) => boolean): Explanation {
+export async function explain(view: ExplainView, question: Question, isOwn: (address: Address) => boolean): Promise<Explanation> {
   const [from, to] = [findEnd(view, question.from), findEnd(view, question.to)];
   const pairs = from.addresses.flatMap((source) =>
     to.addresses.filter(({ family }) => family === source.family).map((destination) => ({ source, destination })),
@@ -69,7 +72,44 @@ export function explain(view: ExplainView, question: Question, isOwn: (address: 
   if (pairs.length === 0) {
     throw new TortieError("call-invalid", `${shown(question.from)} and ${shown(question.to)} have no address of the same family`);
   }
-  return { from, to, pairs: pairs.slice(0, MOST_PAIRS).map((pair) => judged(view, question, pair, isOwn)) };
+  const { protocol } = question;
+  const port = typeof question.port === "string" ? await portNamed(view, to, question.port, protocol) : question.port;
+  const judge = (ports?: Ports) => pairs.slice(0, MOST_PAIRS).map((pair) => judged(view, { protocol, port, ports }, pair, isOwn));
+  const found = judge();
+  const isLacking = found.some(({ egress, ingress }) => egress?.lacksPorts === true || ingress?.lacksPorts === true);
+  return { from, to, port, pairs: isLacking ? judge(await portsOf(view, to)) : found };
+}
+
+/** What the destination's pod calls its ports, or why nobody knows. */
+type Ports = readonly NamedPort[] | { readonly unknown: string };
+
+async function portsOf(view: ExplainView, { pod, addresses }: FoundEnd): Promise<Ports> {
+  const [address] = addresses;
+  const key = pod ?? (address && view.podAt(address));
+  if (key === undefined) return { unknown: "it is no pod that is known, and only pods name ports" };
+  try {
+    return await view.portsOf(key);
+  } catch (error) {
+    return { unknown: messageOf(error) };
+  }
+}
+
+/** @throws TortieError `call-invalid` where the name means no port of the destination, or several */
+async function portNamed(view: ExplainView, to: FoundEnd, name: string, protocol: ProtocolName): Promise<number> {
+  const ports = await portsOf(view, to);
+  const end = to.pod ?? to.addresses.map(formatAddress).join(", ");
+  const refuse = (why: string) => new TortieError("call-invalid", `port ${shown(name)} of ${end}: ${why}; ask with its number`);
+  if ("unknown" in ports) throw refuse(`its ports are not known here: ${ports.unknown}`);
+  const numbers = portNumbers(ports, name, PROTOCOLS[protocol][0]);
+  const [number, ...more] = numbers;
+  if (number === undefined) throw refuse(`it names no port of ${protocol} so${listOf(ports)}`);
+  if (more.length > 0) throw refuse(`it means ${numbers.join(" and ")}`);
+  return number;
+}
+
+function listOf(ports: readonly NamedPort[]): string {
+  const names = ports.map(({ name, protocol, port }) => `${name} (${port}/${protocol})`);
+  return names.length === 0 ? "" : `, but ${excerpt(names.join(", "), MOST_NAME_SHOWN)}`;
 }
 
 /**
@@ -131,19 +171,28 @@ export function hostEndNamed(view: Pick<PolicyView, "endpoints" | "drops">, name
 
 type Pair = { readonly source: Address; readonly destination: Address };
 
-function judged(view: ExplainView, question: Question, pair: Pair, isOwn: (address: Address) => boolean): PairVerdict {
+interface Asked {
+  readonly protocol: ProtocolName;
+  readonly port: number | undefined;
+  readonly ports: Ports | undefined;
+}
+
+function judged(view: ExplainView, asked: Asked, pair: Pair, isOwn: (address: Address) => boolean): PairVerdict {
   const { source, destination } = pair;
+  const { port, ports } = asked;
   const { family } = source;
   const ends = { family, source: formatAddress(source), destination: formatAddress(destination) };
   if (isOwn(source)) {
     const note = `${ends.source} is this host itself: what a host sends to its own pods is not judged, so that probes reach them`;
     return { ...ends, verdict: "allow", egress: undefined, ingress: undefined, notes: [note] };
   }
-  const protocol = PROTOCOLS[question.protocol][family === 4 ? 0 : 1];
-  const { verdict, egress, ingress } = view.judge({ source, destination, protocol, port: question.port });
+  const protocol = PROTOCOLS[asked.protocol][family === 4 ? 0 : 1];
+  const destinationPorts = ports === undefined || "unknown" in ports ? undefined : ports;
+  const { verdict, egress, ingress } = view.judge({ source, destination, protocol, port, destinationPorts });
   const notes = [
     ...(egress === undefined ? [missing(view, source, "egress")] : []),
     ...(ingress === undefined ? [missing(view, destination, "ingress")] : []),
+    ...(ports !== undefined && "unknown" in ports ? [portsUnknown(view, destination, ports.unknown)] : []),
   ];
   return { ...ends, verdict, egress, ingress, notes };
 }
@@ -153,6 +202,12 @@ function missing(view: ExplainView, address: Address, direction: Direction): str
   const pod = view.podAt(address);
   if (pod === undefined) return `${formatAddress(address)} is no pod that is known: nothing here judges its side`;
   return `the labels of ${pod} are not known yet: nothing here judges its ${direction}`;
+}
+
+/** Says why a verdict may be wrong: a rule names a port whose number nobody here knows. */
+function portsUnknown(view: ExplainView, address: Address, why: string): string {
+  const end = view.podAt(address) ?? formatAddress(address);
+  return `a rule names a port, and what ${end} calls its ports is not known here (${why}): the verdict may be another, so ask on its node`;
 }
 
 function shown(name: string): string {

@@ -186,7 +186,9 @@ export class Flows {
   /** Judges by what the packet filter saw: behind the translation of a Service's address, and before that of the source. */
   #isDenied({ protocol, original, reply }: TrackedFlow): boolean {
     const flow = { source: original.source, destination: reply.source, protocol, port: reply.sourcePort };
-    return this.#parts.judge(flow).verdict === "deny";
+    const { egress, ingress } = this.#parts.judge(flow);
+    // The names of another node's ports need not be known here: that node judges its own pods.
+    return [egress, ingress].some((side) => side?.verdict === "deny" && !side.lacksPorts);
   }
 }
 

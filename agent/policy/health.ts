@@ -35,7 +35,8 @@ function gaps(view: CheckedPolicy): readonly Trouble[] {
   return texts.map((text) => ({ text, next }));
 }
 
-function unread(view: CheckedPolicy): readonly Trouble[] {
+/** Says which kinds of policy exist and are not read, a trouble each. */
+export function unread(view: Pick<CheckedPolicy, "unread">): readonly Trouble[] {
   return view.unread().map(({ kind, atLeast }) => ({
     text: `at least ${atLeast} of ${kind} ${atLeast === 1 ? "exists and is" : "exist and are"} not enforced`,
     next: "Tortie reads NetworkPolicy of networking.k8s.io/v1 only: write them so, or let the program that reads them enforce them",

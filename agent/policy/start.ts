@@ -18,7 +18,7 @@ import type { EndpointManager } from "../endpoints/manager.ts";
 import type { AgentIdentities } from "../identities/start.ts";
 import type { AgentContext } from "../start/context.ts";
 import { Enforcer } from "./enforcer.ts";
-import { judgePolicy } from "./health.ts";
+import { judgePolicy, unread } from "./health.ts";
 import { openNode } from "./kernel.ts";
 import { openSources } from "./sources/open.ts";
 import type { PolicyView } from "./view.ts";
@@ -86,6 +86,8 @@ class DecidedPolicy implements AgentPolicy {
   #decided = Promise.withResolvers<void>();
   #enforcer: Enforcer | undefined;
   #isOpened = false;
+  /** Kinds that exist and are not read, as the log has said last. */
+  #unread = "";
 
   constructor(context: AgentContext, parts: PolicyParts) {
     this.#context = context;
@@ -122,6 +124,7 @@ class DecidedPolicy implements AgentPolicy {
     if (decision.kind === "on") await this.#begin();
     else await this.#end();
     this.#decided.resolve();
+    this.#tellUnread();
   }
 
   check(): CheckResult {
@@ -138,6 +141,18 @@ class DecidedPolicy implements AgentPolicy {
     this.#ending.abort(new Error("the agent ends"));
     // The table stays, and the file that says so.
     await this.#enforcer?.[Symbol.asyncDispose]();
+  }
+
+  /** Nobody may believe in a policy that nobody enforces. A changed count alone is not worth a line. */
+  #tellUnread(): void {
+    const view = this.view();
+    if (view === undefined) return;
+    const kinds = view.unread().map(({ kind }) => kind);
+    if (kinds.join() === this.#unread) return;
+    this.#unread = kinds.join();
+    const [first, ...more] = unread(view);
+    if (first === undefined) this.#context.log.info("there are no policies of other kinds any more");
+    else this.#context.log.error(`${[first, ...more].map(({ text }) => text).join("; ")}: ${first.next}`);
   }
 
   /** Looks at the host and at the sources. Nothing that is there is given up because a source is away. */

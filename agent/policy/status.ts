@@ -1,13 +1,19 @@
 /** Answers what the rest of the agent asks about policy (view.ts), from the engine, the sources and the passes. */
 import type { DropCount, JudgedCount } from "../../dataplane/nftables/policy/counters.ts";
 import { type Address, formatAddress } from "../../lib/addresses/address.ts";
+import { SECOND_MS } from "../../lib/resident/options.ts";
+import { inTime } from "../../lib/system/waiting.ts";
 import type { PolicyEngine } from "../../policy/engine.ts";
-import type { Enforcement, Flow, Judgement, Labels, PolicyStatus } from "../../policy/model.ts";
-import { keyOf, type PolicyEndpoints } from "./endpoints.ts";
+import type { Enforcement, Flow, Judgement, Labels, NamedPort, PolicyStatus } from "../../policy/model.ts";
+import type { AgentCluster } from "../start/context.ts";
+import { keyOf, type PolicyEndpoints, workloadOf } from "./endpoints.ts";
 import type { Passes } from "./passes.ts";
 import type { Realisations } from "./realisation.ts";
 import type { PolicySink, PolicySources } from "./sources/model.ts";
 import type { DropHistory, PendingEndpoint, PolicyFigures, PolicyView, Realisation, ViewedEndpoint } from "./view.ts";
+
+/** How long somebody at a terminal waits for the ports of a pod. */
+const PORTS_MS = 5_000;
 
 /** Remembers the labels of namespaces, as the engine is told of them. */
 export class Namespaces {
@@ -40,6 +46,8 @@ export interface ViewParts {
   readonly endpoints: PolicyEndpoints;
   readonly passes: Passes;
   readonly realisations: Realisations;
+  /** `undefined`: there is no API server. */
+  readonly cluster: Pick<AgentCluster, "pods" | "readPod"> | undefined;
   readonly sources: PolicySources;
   /** As the gate has it. */
   readonly gap: () => string | undefined;
@@ -126,6 +134,17 @@ export class EnforcedView implements PolicyView {
 
   identityOf(pod: string): number | undefined {
     return this.#parts.identityOf(pod);
+  }
+
+  async portsOf(pod: string): Promise<readonly NamedPort[]> {
+    const { cluster, sources } = this.#parts;
+    const known = sources.peer(pod)?.ports;
+    if (known !== undefined) return known;
+    if (cluster === undefined) throw new Error("this node has no API server to ask");
+    const late = new Error(`the API server has not answered for ${PORTS_MS / SECOND_MS} s`);
+    const found = cluster.pods.get(pod) ?? (await inTime(PORTS_MS, late, cluster.readPod(pod)));
+    if (found === undefined) throw new Error("the API server has no such pod");
+    return workloadOf(found).ports;
   }
 
   realisation(policy: string): Realisation {

@@ -6,7 +6,7 @@ import type { DropCount, JudgedCount } from "../../dataplane/nftables/policy/cou
 import type { DropReason } from "../../dataplane/nftables/policy/log-prefix.ts";
 import type { Direction } from "../../dataplane/packet-policy.ts";
 import type { Address } from "../../lib/addresses/address.ts";
-import type { Enforcement, Flow, Judgement, PolicyStatus } from "../../policy/model.ts";
+import type { Enforcement, Flow, Judgement, NamedPort, PolicyStatus } from "../../policy/model.ts";
 import type { Drop } from "./drop.ts";
 
 /** An endpoint of this node as policy knows it. */
@@ -94,6 +94,11 @@ export interface PolicyView {
   addressesOf(pod: string): readonly Address[];
   /** The pod that has the address, anywhere in the cluster. @returns "namespace/name" */
   podAt(address: Address): string | undefined;
+  /**
+   * Named ports of a pod anywhere in the cluster; the API server is asked for those that nobody here needs.
+   * @param pod "namespace/name" @throws Error that says why they cannot be known
+   */
+  portsOf(pod: string): Promise<readonly NamedPort[]>;
   /** Number of the cluster's identity of a pod's labels; `undefined` where none is known. @param pod "namespace/name" */
   identityOf(pod: string): number | undefined;
 

@@ -13,7 +13,7 @@ const cluster = shared(startCluster);
 
 describe("Policy of nine pods", () => {
   it(
-    "is right in every dial while pods and policies of the cluster change 50 times a second, and in the end",
+    "P23: is right in every dial while pods and policies of the cluster change 50 times a second, and in the end",
     async () => {
       const { wrong, dials, certain, passed } = await runChurn(cluster, SECONDS, PODS, POLICIES);
 

@@ -24,6 +24,7 @@ export const DENIES: SideJudgement = {
   peerClass: "0123456789ab",
   peer: "shop/db",
   reason: "no rule of shop/close allows port 8081; rule 2 allows 8080 to these peers",
+  lacksPorts: false,
 };
 export const ALLOWS: SideJudgement = {
   ...DENIES,
@@ -52,6 +53,7 @@ export function policyView(given: Partial<PolicyView> = {}): PolicyView {
     endpoints: () => ENDPOINTS,
     addressesOf: (pod) => (pod === "shop/far" ? [addressOf("10.9.0.1")] : []),
     podAt: (address) => (formatAddress(address) === "10.9.0.1" ? "shop/far" : undefined),
+    portsOf: async () => [],
     identityOf: (pod) => (pod === "shop/web" ? 4711 : undefined),
     realisation: () => ({ resourceVersion: "1", pending: [] }),
     pending: () => [],

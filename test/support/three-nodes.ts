@@ -5,6 +5,7 @@
 import { Agent, type AgentOptions } from "./agent.ts";
 import { connectNode } from "./kubernetes/connect-node.ts";
 import { startProcess } from "./kubernetes/process.ts";
+import type { PodOptions } from "./kubernetes/resources.ts";
 import { LEGACY, type TestCluster } from "./kubernetes/test-cluster.ts";
 import { type JsonRecord, Node, type Pod as Sandbox } from "./node.ts";
 
@@ -158,8 +159,8 @@ export class ThreeNodes implements AsyncDisposable {
   }
 
   /** A pod with addresses of both families, which answers connections with its name. */
-  async addPod(machine: Machine, name: string, conf: Readonly<Record<string, unknown>> = {}, annotations = {}): Promise<WorldPod> {
-    await this.cluster.createPod(name, { namespace: NAMESPACE, node: machine.name, annotations });
+  async addPod(machine: Machine, name: string, conf: Readonly<Record<string, unknown>> = {}, options: PodOptions = {}): Promise<WorldPod> {
+    await this.cluster.createPod(name, { ...options, namespace: NAMESPACE, node: machine.name });
     const pod = await this.attachPod(machine, NAMESPACE, name, conf);
     const listen = ["/usr/bin/socat", `TCP6-LISTEN:${PORT},fork,reuseaddr,ipv6-v6only=0`, `SYSTEM:echo ${name}`];
     startProcess(["/usr/sbin/ip", "netns", "exec", pod.sandbox.name, ...listen], `${machine.host.dir}/socat.log`);

@@ -95,7 +95,7 @@ except OSError: pass`;
 const at = fresh(() => Bench.create());
 
 describe("tortiectl policy list", () => {
-  it("shows each policy with whom it selects here, whether it is in force, and what is wrong with it", async () => {
+  it("P21: shows each policy with whom it selects here, whether it is in force, and what is wrong with it", async () => {
     expect(await at.tortie("list")).toMatchObject({ exit: 0, stderr: "no policies\n" });
     await at.policy();
     await at.policy({ metadata: { name: "broken", namespace: "default" }, spec: { podSelector: 7 } }, "broken");

@@ -42,7 +42,11 @@ function addExplain(argv: Argv, { terminal, finish }: CommandContext): void {
       command
         .positional("from", { type: "string", demandOption: true, describe: END })
         .positional("to", { type: "string", demandOption: true, describe: END })
-        .positional("port", { type: "string", demandOption: true, describe: "PORT, PORT/udp, PORT/sctp, or icmp" })
+        .positional("port", {
+          type: "string",
+          demandOption: true,
+          describe: "PORT, PORT/udp, PORT/sctp, or icmp; a number, or what the pod calls it",
+        })
         .example([
           ["$0 policy explain shop/web shop/db 5432", "TCP port 5432"],
           ["$0 policy explain 203.0.113.7 shop/web 53/udp", "From somewhere else"],

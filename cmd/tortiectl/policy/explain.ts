@@ -10,7 +10,9 @@ interface ExplainOptions extends AgentOptions {
   readonly port: string;
 }
 
-type Asked = Pick<PolicyExplanation, "protocol" | "port">;
+interface Asked extends Pick<PolicyExplanation, "protocol" | "port"> {
+  readonly "port-name"?: string;
+}
 type Verdict = PolicyExplanation["verdicts"][number];
 
 /** @returns exit status: 1 where one of the verdicts is to deny it */
@@ -24,16 +26,19 @@ export function explain(options: ExplainOptions, terminal: Terminal): Promise<nu
   });
 }
 
-/** Reads "8080", "53/udp" or "icmp". @throws TortieError `option-invalid` */
+/** Longest name of a port (apimachinery, IsValidPortName). */
+const MOST_PORT_NAME = 15;
+
+/** Reads "8080", "53/udp", "http", "dns/udp" or "icmp". @throws TortieError `option-invalid` */
 export function parsePort(text: string): Asked {
   if (/^icmp$/i.test(text)) return { protocol: "ICMP" };
-  const [, digits = "", name = "tcp"] = /^(\d{1,5})(?:\/(tcp|udp|sctp))?$/i.exec(text) ?? [];
-  const port = Number(digits);
-  const protocol = (["TCP", "UDP", "SCTP"] as const).find((one) => one === name.toUpperCase());
-  if (digits !== "" && port <= 65_535 && protocol !== undefined) return { protocol, port };
+  const [, port = "", word = "tcp"] = /^([a-z0-9]+(?:-[a-z0-9]+)*)(?:\/(tcp|udp|sctp|TCP|UDP|SCTP))?$/.exec(text) ?? [];
+  const protocol = (["TCP", "UDP", "SCTP"] as const).find((one) => one === word.toUpperCase());
+  if (protocol !== undefined && /[a-z]/.test(port) && port.length <= MOST_PORT_NAME) return { protocol, "port-name": port };
+  if (protocol !== undefined && /^\d{1,5}$/.test(port) && Number(port) <= 65_535) return { protocol, port: Number(port) };
   throw new TortieError(
     "option-invalid",
-    `PORT ${JSON.stringify(text)}: a number up to 65535, with /udp or /sctp behind it, or icmp is wanted`,
+    `PORT ${JSON.stringify(text)}: a number up to 65535 or a port's name, with /udp or /sctp behind it, or icmp is wanted`,
   );
 }
 

@@ -40,7 +40,7 @@ async function bench(flags: readonly string[] = ["--endpoint-objects"]) {
 }
 
 describe("The identity of an endpoint", () => {
-  it("L6, I7: is 0 until the controller has given one, follows the namespace's labels, and never keeps an ADD waiting", async () => {
+  it("I6, I7, L6: is 0 until the controller has given one, follows the namespace's labels, and never keeps an ADD waiting", async () => {
     await using at = await bench();
     // No controller runs, and the ADD above has succeeded.
     await until("the labels", async () => (await at.identity()) !== undefined);

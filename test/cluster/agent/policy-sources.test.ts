@@ -142,7 +142,7 @@ async function tenant(): Promise<string> {
 }
 
 describe("The sources of policy on a real API server", () => {
-  it("tell of policies, namespaces and pods, and of each change of them", async () => {
+  it("A1: tell of policies, namespaces and pods, and of each change of them", async () => {
     await makePolicy("first", { podSelector: { matchLabels: { app: "web" } }, policyTypes: ["Ingress"] });
     const address = await attach("web", { app: "web" });
     await using sources = await Sources.synced();

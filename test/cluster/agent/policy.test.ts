@@ -58,7 +58,7 @@ describe("NetworkPolicy objects of an API server", () => {
   );
 
   it(
-    "keep their hold while the API server is away",
+    "A8: keep their hold while the API server is away",
     async () => {
       await using world = await createWorld();
       await cluster.api("POST", POLICIES, policy("web", { podSelector: { matchLabels: { app: "web" } }, ingress: [] }));

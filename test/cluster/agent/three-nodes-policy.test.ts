@@ -1,4 +1,4 @@
-/** What `tortiectl policy explain` says of pods of two nodes, asked on each of these and on a third one, with real agents and packets. */
+/** Pods of two nodes and policy: what `tortiectl policy explain` says of them on each of three nodes, and what passes, with real agents. */
 import { shared } from "../../support/fixtures.ts";
 import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
@@ -19,11 +19,8 @@ beforeAll(async () => {
   await world.pool("pool6", "fd70::/112", { vxlanMode: "CrossSubnet" });
   const [first, , third] = world.three;
   for (const machine of world.three) await machine.startAgent();
-  [client, web] = [await world.addPod(first, "client"), await world.addPod(third, "web")];
-  for (const name of ["client", "web"]) {
-    const path = `/api/v1/namespaces/${NAMESPACE}/pods/${name}`;
-    await cluster.api("PATCH", path, { metadata: { labels: { app: name } } }, "application/merge-patch+json");
-  }
+  const labelled = (app: string) => ({ labels: { app }, ports: [{ name: "http", protocol: "TCP", containerPort: 8080 }] });
+  [client, web] = [await world.addPod(first, "client", {}, labelled("client")), await world.addPod(third, "web", {}, labelled("web"))];
   await until("the way to the other node", async () => (await world.connect(client, web.ipv4)) === "web", LIMIT_MS);
 }, 120_000);
 
@@ -45,6 +42,10 @@ async function explained(port: string): Promise<readonly string[]> {
   });
   return Promise.all(answers);
 }
+
+afterEach(async () => {
+  expect((await cluster.api("DELETE", POLICIES)).status).toBe(200);
+});
 
 it("policy explain judges both ends with policy and rule on the nodes of the pods and on every other one, as packets find them", async () => {
   await apply("client", {
@@ -77,4 +78,46 @@ it("policy explain judges both ends with policy and rule on the nodes of the pod
     expect(text).toContain(`${NAMESPACE}/web; selected by ${NAMESPACE}/web; from ${NAMESPACE}/client`);
     expect(text).not.toContain("note");
   }
+}, 120_000);
+
+it("policy explain knows what a pod of another node calls its ports, where a rule names one, and takes the name in place of a number", async () => {
+  await apply("web", { podSelector: { matchLabels: { app: "web" } }, ingress: [{ ports: [{ port: "http" }] }] });
+
+  for (const port of ["8080", "http"]) {
+    for (const text of await explained(port)) {
+      expect(text).toMatch(/^0\n/);
+      expect(text).toContain("allowed  TCP port 8080");
+      expect(text).toContain(`rule 1 of ${NAMESPACE}/web allows port 8080/TCP from ${NAMESPACE}/client`);
+      expect(text).not.toContain("note");
+    }
+  }
+  expect(await world.connect(client, web.ipv4)).toBe("web");
+
+  for (const text of await explained("8081")) {
+    expect(text).toMatch(/^1\n/);
+    expect(text).toContain(`rule 1 allows "http"/TCP (8080 in ${NAMESPACE}/web) from everybody`);
+    expect(text).not.toContain("note");
+  }
+  for (const text of await explained("grpc")) expect(text).toContain(`port "grpc" of ${NAMESPACE}/web: it names no port of TCP so`);
+}, 120_000);
+
+it("A7: a pod whose annotation is late counts as any address until then, and its connection comes with a retransmission", async () => {
+  const egress = [{ to: [{ podSelector: { matchLabels: { app: "web" } } }] }];
+  await apply("client", { podSelector: { matchLabels: { app: "client" } }, policyTypes: ["Egress"], egress });
+  const path = `/api/v1/namespaces/${NAMESPACE}/pods/web`;
+  const annotate = (annotations: object) =>
+    cluster
+      .api("PATCH", path, { metadata: { annotations } }, "application/merge-patch+json")
+      .then(({ status }) => expect(status).toBe(200));
+  const { annotations = {} } = (await cluster.get("v1", "pods", "web", NAMESPACE))?.metadata ?? {};
+  expect(Object.keys(annotations)).toContain("cni.projectcalico.org/podIPs");
+  await annotate(Object.fromEntries(Object.keys(annotations).map((name) => [name, null])));
+  const [first] = world.three;
+  await until("its refusal", async () => (await policy(first, "explain", `${NAMESPACE}/client`, web.ipv4, "8080")).exit === 1, LIMIT_MS);
+
+  const connecting = world.connect(client, web.ipv4);
+  const drops = async () => (await policy(first, "drops", `${NAMESPACE}/client`)).stdout;
+  await until("the SYN's drop", async () => (await drops()).includes(`${web.ipv4}:8080`), LIMIT_MS);
+  await annotate(annotations);
+  expect(await connecting).toBe("web");
 }, 120_000);

@@ -242,7 +242,7 @@ describe("Three nodes", () => {
     const [pod1, , pod3] = pods;
     const borrowed = `${pod1.ipv4.slice(0, pod1.ipv4.lastIndexOf("."))}.${(Number(pod1.ipv4.split(".")[3]) & ~63) + 60}`;
     const annotations = { "cni.projectcalico.org/ipAddrs": JSON.stringify([borrowed]) };
-    const away = await world.addPod(machines[1], "away", {}, annotations);
+    const away = await world.addPod(machines[1], "away", {}, { annotations });
     expect(away.ipv4).toBe(borrowed);
 
     await wait("the route on the third node", async () => (await machines[2].routes(4)).some((route) => route.startsWith(`${borrowed} `)));

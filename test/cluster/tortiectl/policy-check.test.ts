@@ -53,7 +53,7 @@ it("a NetworkPolicy is found while policy is off, and not once the agent enforce
   await cluster.api("DELETE", `${POLICIES}/web`);
 }, 120_000);
 
-it("an object of a kind that nobody reads is found, and not once it is gone", async () => {
+it("an object of a kind that nobody reads is found, named in status and log, and not once it is gone", async () => {
   await using world = await ApiServerNode.create(cluster);
   await world.pool("pool4", "10.69.0.0/24");
   const group = "crd.projectcalico.org";
@@ -69,7 +69,12 @@ it("an object of a kind that nobody reads is found, and not once it is gone", as
   const object = { apiVersion: `${group}/v1`, kind: GLOBAL.kind, metadata: { name: "deny" }, spec: {} };
   await agent.until("the kind", async () => (await cluster.api("POST", path, object)).status === 201);
   await says(world, agent, 1, "policy-unread  objects exist that nobody enforces: GlobalNetworkPolicy.crd.projectcalico.org (at least 1)");
+  const words = "at least 1 of GlobalNetworkPolicy.crd.projectcalico.org exists and is not enforced";
+  expect((await world.node.run([`${BIN_DIR}/tortiectl`, "node", "status", "--socket", agent.socket])).stdout).toContain(words);
+  await agent.until("the log", () => agent.log.includes(`error ${words}: Tortie reads NetworkPolicy of networking.k8s.io/v1 only`));
 
   await cluster.api("DELETE", `${path}/deny`);
   await says(world, agent, 0, "ok  policy is enforced");
+  await agent.until("the log", () => agent.log.includes("there are no policies of other kinds any more"));
+  expect(agent.log.split(words)).toHaveLength(2);
 }, 120_000);

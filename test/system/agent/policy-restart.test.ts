@@ -1,5 +1,5 @@
 /** What becomes of policy when its agent ends, is killed, or was away while things changed. */
-import { rmSync } from "node:fs";
+import { renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { fresh } from "../../support/fixtures.ts";
 import { type AttachedPod, eventually, PolicyAgentNode, placeOf, policy } from "../../support/policy-agent.ts";
@@ -88,6 +88,21 @@ describe("the packet filter of an agent that ends", () => {
     await leave(web, client);
   });
 
+  it("A10: lets an ADD wait for a source that is late at the start, and then work, and a DEL work at once", async () => {
+    world.write("allow", allow(80));
+    const [web, client] = [await serving("web", "web"), await serving("client", "client")];
+    await world.agent.stop();
+    renameSync(world.directory, `${world.directory}-late`);
+    await using agent = await world.startAgain(["--policy-wait-seconds", "60"]);
+    const adding = world.attach("late", { labels: { app: "client" } });
+    await world.detach(client, agent);
+    expect(await Promise.race([adding, "waits"])).toBe("waits");
+    renameSync(`${world.directory}-late`, world.directory);
+    const late = await adding;
+    expect(await Promise.all([reach(late, web, "tcp", 80), reach(late, web, "tcp", 81)])).toEqual(["ok", "timeout"]);
+    for (const pod of [web, late]) await world.detach(pod, agent);
+  });
+
   it("mends what others changed in the table at its start, and says nothing where nothing differs", async () => {
     const [web, client] = [await serving("web", "web"), await serving("client", "client")];
     expect(await world.known()).toEqual([web.hostInterface, client.hostInterface].sort());
@@ -99,7 +114,7 @@ describe("the packet filter of an agent that ends", () => {
     await leave(web, client);
   });
 
-  it("forgets pods that went while it was away, and knows those that came", async () => {
+  it("A9: forgets pods that went while it was away, and knows those that came", async () => {
     const [web, client] = [await serving("web", "web"), await serving("client", "client")];
     await world.agent.kill();
     rmSync(join(world.agent.runDir, "policy.json"));

@@ -82,7 +82,7 @@ describe("an agent with a directory of policies", () => {
     for (const pod of [web, client]) await world.detach(pod);
   });
 
-  it("N22: judges anew what a peer of an address's last pod sends to its next one", async () => {
+  it("N22, P22: judges anew what a peer of an address's last pod sends to its next one", async () => {
     const [web, client] = [await serving("web", { app: "web" }), await serving("client", { app: "client" })];
     const send = () => client.prober.ask("udp", { to: web.address[4], port: 53, source: 7000 });
     expect(await send()).toBe("ok");

@@ -57,7 +57,7 @@ async function watchTcp(): Promise<void> {
 beforeEach(watchTcp);
 
 describe.each(FAMILIES)("IPv%i", (family) => {
-  it("N18: addresses of other classes change a thousand times a second: no wrong verdict, no packet of an allowed connection lost", async () => {
+  it("N18, P20: addresses of other classes change a thousand times a second: no wrong verdict, no packet of an allowed connection lost", async () => {
     const { a, b, c } = pods();
     await world.replace({
       endpoints: endpoints([b, { ingress: { [A]: ["tcp 80"] } }], [a, {}], [c, {}]),

@@ -66,6 +66,15 @@ describe("the class of an address", () => {
     expect(cluster.engine.take()).toMatchObject({ addresses: new Map(), moved: [] });
   });
 
+  it("A5: has the pod's selectors and every block around it, its own /32 too", () => {
+    const blocks = ["10.0.0.0/16", "10.0.1.2/32"].map((cidr) => ({ ipBlock: { cidr } }));
+    const cluster = new SmallCluster().with({ podSelector: WEB, ingress: [{ from: [...blocks, API] }] });
+    cluster.engine.take();
+    const keys = ["block 10.0.0.0/16", "block 10.0.1.2/32", 'pods "shop" [["app","In","api"]]'];
+    const name = createHash("sha256").update(keys.join("\n")).digest("hex").slice(0, 12);
+    expect(classIn(cluster.engine.state, address("10.0.1.2"))).toBe(name);
+  });
+
   it("P3: of a node is not that of pods, though every pod is selected", () => {
     const cluster = new SmallCluster().with({ podSelector: WEB, ingress: [{ from: [{ namespaceSelector: {} }] }] });
     cluster.engine.take();

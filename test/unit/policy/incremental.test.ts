@@ -194,6 +194,37 @@ describe("an engine that hears of one event after the other", () => {
     expect(small.take().blocks).not.toBeUndefined();
   });
 
+  it("A6: names the covered ones of 10,000 addresses when a block comes and goes, and knows the same as one that is told of the result", () => {
+    const told = () => {
+      const engine = new PolicyEngine({ enforcement: "default" });
+      const pod = { namespace: "shop", name: "web", labels: {}, ports: [] };
+      engine.setEndpoint("caliweb", { addresses: [address("10.9.0.1")], pod });
+      for (let index = 0; index < 10_000; index++) {
+        const at = { addresses: [address(`10.0.${index >> 8}.${index & 255}`)], ports: [] };
+        engine.setPeer(`shop/p${index}`, { namespace: "shop", name: `p${index}`, labels: {}, ...at });
+      }
+      return engine;
+    };
+    const closes = (...cidrs: readonly string[]) => {
+      const ingress = [{ from: cidrs.map((cidr) => ({ ipBlock: { cidr } })) }];
+      return { namespace: "shop", name: "web", uid: "1", resourceVersion: "1", spec: { podSelector: {}, ingress } };
+    };
+    const engine = told();
+    engine.setPolicy("shop/web", closes("10.1.0.0/16"));
+    engine.take();
+    const before = engine.state;
+    engine.setPolicy("shop/web", closes("10.1.0.0/16", "10.0.3.0/28"));
+    const covered = Array.from({ length: 16 }, (_, index) => `10.0.3.${index}`);
+    expect([...engine.take().addresses.keys()].sort()).toEqual(covered.sort());
+    const fresh = told();
+    fresh.setPolicy("shop/web", closes("10.1.0.0/16", "10.0.3.0/28"));
+    fresh.take();
+    expect(engine.state).toEqual(fresh.state);
+    engine.setPolicy("shop/web", closes("10.1.0.0/16"));
+    expect([...engine.take().addresses.keys()].sort()).toEqual(covered.sort());
+    expect(engine.state).toEqual(before);
+  });
+
   it("P16: names the one endpoint of a hundred that a new pod concerns, and its address", () => {
     const engine = new PolicyEngine({ enforcement: "default" });
     for (let index = 0; index < 100; index++) {

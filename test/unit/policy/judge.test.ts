@@ -27,6 +27,7 @@ describe("the reason of a verdict", () => {
       peerClass: classIn(cluster.engine.state, address("10.0.1.2")),
       peer: "shop/api",
       reason: "rule 2 of shop/web allows port 80/TCP from shop/api (pods matching app=api in namespace shop)",
+      lacksPorts: false,
     });
     expect(reason(cluster, "world", "81/TCP")).toBe("rule 1 of shop/web allows port 81/TCP from 203.0.113.7 (everybody)");
   });
@@ -153,12 +154,18 @@ describe("both ends of a flow", () => {
       resourceVersion: "1",
       spec: { podSelector: {}, ingress: [{ ports: [{ port: "http" }] }] },
     });
-    const judged = () => engine.judge({ source: world, destination: api, protocol: 6, port: 8080 }).ingress;
-    far([{ name: "http", protocol: "TCP", port: 8080 }]);
-    expect(judged()).toMatchObject({ workload: "shop/far", verdict: "allow", policies: ["shop/far"] });
+    const http = [{ name: "http", protocol: "TCP", port: 8080 }];
+    const judged = (destinationPorts?: readonly NamedPort[]) =>
+      engine.judge({ source: world, destination: api, protocol: 6, port: 8080, destinationPorts }).ingress;
+    far(http);
+    expect(judged()).toMatchObject({ workload: "shop/far", verdict: "allow", policies: ["shop/far"], lacksPorts: false });
+    expect(judged([])).toMatchObject({ verdict: "allow" });
     far(undefined);
+    expect(judged(http)).toMatchObject({ verdict: "allow", lacksPorts: false });
+    expect(judged([])).toMatchObject({ verdict: "deny", lacksPorts: false });
     expect(judged()).toMatchObject({
       verdict: "deny",
+      lacksPorts: true,
       reason:
         'no rule of shop/far allows port 8080/TCP from 203.0.113.7; rule 1 allows "http"/TCP (the ports of shop/far are not known here) from everybody',
     });

@@ -1,4 +1,5 @@
 /** NetworkPolicy as P§2.3 and the API's text have it: one test for each line, asked of the filter's state and of the judge. */
+import { address, flowOf } from "../../support/policy/engine-input.ts";
 import { EVERYBODY, SmallCluster } from "../../support/policy/small-cluster.ts";
 
 const WEB = { matchLabels: { app: "web" } };
@@ -55,6 +56,28 @@ describe("whom a NetworkPolicy selects", () => {
         problem: undefined,
       },
     ]);
+  });
+
+  it("L4: selects one pod of a StatefulSet by its name, a label that no identity has", () => {
+    const label = "statefulset.kubernetes.io/pod-name";
+    const cluster = new SmallCluster().with({ podSelector: { matchLabels: { [label]: "web-1" } } });
+    const isClosed = (name: string) => !cluster.setWeb({ app: "web", [label]: name }).allows("ingress", "world");
+    expect([isClosed("web-0"), isClosed("web-1")]).toEqual([false, true]);
+    const peers = new SmallCluster().with({
+      podSelector: WEB,
+      ingress: [{ from: [{ podSelector: { matchLabels: { [label]: "db-1" } } }] }],
+    });
+    for (const [name, at] of [
+      ["db-0", "10.0.3.1"],
+      ["db-1", "10.0.3.2"],
+    ] as const) {
+      const labels = { app: "db", [label]: name };
+      peers.engine.setPeer(`shop/${name}`, { namespace: "shop", name, labels, addresses: [address(at)], ports: [] });
+    }
+    peers.engine.take();
+    const verdictOf = (source: string) =>
+      peers.engine.judge(flowOf({ source, destination: "10.0.0.1", protocol: "TCP", port: 80 })).verdict;
+    expect([verdictOf("10.0.3.1"), verdictOf("10.0.3.2")]).toEqual(["deny", "allow"]);
   });
 
   it("L5: a label that looks like a namespace is a label and nothing more", () => {

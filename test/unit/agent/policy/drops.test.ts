@@ -21,6 +21,7 @@ const DENIED: SideJudgement = {
   peerClass: "000000000000",
   peer: "shop/db",
   reason: "no rule of shop/close allows port 8081",
+  lacksPorts: false,
 };
 const PODS: Readonly<Record<string, string>> = { "10.0.0.1": "shop/db", "10.0.0.2": "shop/web" };
 

@@ -3,8 +3,9 @@ import { Flows } from "../../../../agent/policy/flows.ts";
 import type { TrackedFlow } from "../../../../dataplane/conntrack/message.ts";
 import type { EndpointPolicy, PacketPolicy, Permissions } from "../../../../dataplane/packet-policy.ts";
 import { type Address, formatAddress, parseAddress } from "../../../../lib/addresses/address.ts";
-import type { EngineChange, Judgement } from "../../../../policy/model.ts";
+import type { EngineChange, SideJudgement } from "../../../../policy/model.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
+import { DENIES } from "../../../support/policy-view.ts";
 
 function at(text: string): Address {
   const address = parseAddress(text);
@@ -39,8 +40,8 @@ const change = (ingress: Permissions | undefined): EngineChange => ({
   moved: [],
 });
 
-/** @param looked ends when an answer may come @param listed ends when the first list may come */
-function world(verdict: Judgement["verdict"] = "deny", looked = async () => {}, listed = async () => {}) {
+/** @param side what both ends say @param looked ends when an answer may come @param listed ends when the first list may come */
+function world(side: Partial<SideJudgement> = {}, looked = async () => {}, listed = async () => {}) {
   const clock = new FakeClock();
   const asked: string[][] = [];
   const judged: string[] = [];
@@ -62,7 +63,8 @@ function world(verdict: Judgement["verdict"] = "deny", looked = async () => {}, 
     },
     judge: ({ source, destination, protocol, port }) => {
       judged.push(`${formatAddress(source)} ${formatAddress(destination)} ${protocol} ${port}`);
-      return { verdict, egress: undefined, ingress: undefined };
+      const ingress = { ...DENIES, ...side };
+      return { verdict: ingress.verdict, egress: undefined, ingress };
     },
     state: () => state,
     clock,
@@ -103,10 +105,17 @@ describe("running connections", () => {
   });
 
   it("stay while they are allowed", async () => {
-    const { removed, log, realised } = world("allow");
+    const { removed, log, realised } = world({ verdict: "allow" });
     await realised(change(undefined));
     await realised(change(new Map()));
     expect([removed, log]).toEqual([[], []]);
+  });
+
+  it("stay where a rule of another node's pod names a port whose number is not known here", async () => {
+    const { removed, realised } = world({ lacksPorts: true });
+    await realised(change(ports(50, 60)));
+    await realised(change(ports(53, 53)));
+    expect(removed).toEqual([]);
   });
 
   it("are looked at when a peer falls into another class, and of every enforced endpoint when blocks change or all may have", async () => {
@@ -136,7 +145,7 @@ describe("running connections", () => {
   });
 
   it("are looked at together where changes come in a burst", async () => {
-    const { flows, asked, clock } = world("allow");
+    const { flows, asked, clock } = world({ verdict: "allow" });
     for (let times = 0; times < 50; times++) {
       flows.realised({ endpoints: new Map(), addresses: new Map(), blocks: undefined, moved: [`10.1.0.${times}`] });
       await clock.advance(10);
@@ -147,7 +156,7 @@ describe("running connections", () => {
   });
 
   it("are all ended behind the DEL of their pod, those of TCP too, and those of a burst in one look", async () => {
-    const { flows, removed, asked, clock } = world("allow");
+    const { flows, removed, asked, clock } = world({ verdict: "allow" });
     for (const address of [POD, PEER]) flows.released([address]);
     await clock.advance(2_000);
     expect(removed).toHaveLength(2);
@@ -155,7 +164,7 @@ describe("running connections", () => {
   });
 
   it("are ended before their address is given again, and looked for only where an earlier pod may have had some", async () => {
-    const { flows, asked, clock } = world("allow");
+    const { flows, asked, clock } = world({ verdict: "allow" });
     await flows.given([POD]);
     expect(asked).toEqual([]);
     await flows.given([at("10.0.0.9")]);
@@ -170,7 +179,7 @@ describe("running connections", () => {
 
   it("are those of the earlier pod alone where an address is given while a look is under way", async () => {
     const look = Promise.withResolvers<void>();
-    const { flows, asked, clock } = world("allow", () => look.promise);
+    const { flows, asked, clock } = world({ verdict: "allow" }, () => look.promise);
     flows.released([POD]);
     await clock.advance(2_000);
     expect(asked).toEqual([["10.0.0.1"]]);
@@ -187,7 +196,7 @@ describe("running connections", () => {
 
   it("are ended before an address is given while it is not known yet which addresses have some", async () => {
     const listed = Promise.withResolvers<void>();
-    const { flows, asked } = world("allow", undefined, () => listed.promise);
+    const { flows, asked } = world({ verdict: "allow" }, undefined, () => listed.promise);
     const given = flows.given([at("10.0.0.9")]);
     expect(asked).toEqual([]);
     listed.resolve();
@@ -196,7 +205,7 @@ describe("running connections", () => {
   });
 
   it("keep nobody waiting who stops", async () => {
-    const { flows, asked } = world("allow");
+    const { flows, asked } = world({ verdict: "allow" });
     flows.released([POD]);
     await flows.stop();
     expect(asked).toEqual([]);

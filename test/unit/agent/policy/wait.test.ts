@@ -37,13 +37,13 @@ const one = { policy: "shop/close", resourceVersion: undefined };
 const all = { policy: undefined, resourceVersion: undefined };
 
 describe("a wait for policy", () => {
-  it("ends when the kernel holds the policy's present version for every endpoint", async () => {
+  it("P18: ends when the kernel holds the policy's present version for every endpoint", async () => {
     const realised = { isRealised: true, pending: [], reasons: [] };
     expect(await waitForPolicy(passing([OLD, UNDER_WAY, HELD]), one, NEVER)).toEqual(realised);
     expect(await waitForPolicy(passing([UNDER_WAY, HELD]), all, NEVER)).toEqual(realised);
   });
 
-  it("says at its end which endpoints wait, and for what", async () => {
+  it("P18: says at its end which endpoints wait, and for what", async () => {
     expect(await waitForPolicy(passing([UNDER_WAY]), one, late())).toEqual({ isRealised: false, pending: [PENDING], reasons: [] });
     expect(await waitForPolicy(passing([OLD]), one, late())).toEqual({
       isRealised: false,

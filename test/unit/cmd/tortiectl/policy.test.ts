@@ -132,11 +132,13 @@ describe("tortiectl policy explain", () => {
     ["9/SCTP", { protocol: "SCTP", port: 9 }],
     ["0", { protocol: "TCP", port: 0 }],
     ["ICMP", { protocol: "ICMP" }],
+    ["http", { protocol: "TCP", "port-name": "http" }],
+    ["dns-2/udp", { protocol: "UDP", "port-name": "dns-2" }],
   ] as const)("reads %s as a port", (given, expected) => {
     expect(parsePort(given)).toEqual(expected);
   });
 
-  it.each(["", "http", "70000", "80/", "80/icmp", "-1", "80 ", "1e3"])("does not read %j as a port", (given) => {
+  it.each(["", "Http", "70000", "80/", "80/icmp", "-1", "80 ", "a--b", "http/", "a".repeat(16)])("does not read %j as a port", (given) => {
     expect(() => parsePort(given)).toThrow(/^PORT /);
   });
 });

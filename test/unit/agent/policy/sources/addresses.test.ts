@@ -204,7 +204,7 @@ describe("An address that no block has", () => {
     expect(book.refused()).toEqual([{ pod: "mallory/pending", address: "10.8.1.5", reason: "another endpoint has it" }]);
   });
 
-  it("is nobody's outside of the range of the pod's own node, and loses its proof with the range", () => {
+  it("A11: is nobody's outside of the range of the pod's own node, and loses its proof with the range", () => {
     const { book, claim, seen } = open();
     book.setRanges("node1", [prefix("10.8.1.0/24")]);
     book.setRanges("node2", [prefix("10.8.2.0/24")]);
