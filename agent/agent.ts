@@ -42,7 +42,6 @@ export async function runAgent(input: AgentInput): Promise<number> {
     hold: (attachment, signal) => holdAttachment(networks, attachment, signal),
   });
   const { manager, isRestored } = endpoints;
-  using _history = endpoints.history;
   await ranges.join(manager);
   await using identities = startIdentities(context, manager);
   await using policy = await policyOf(context, manager, identities);
@@ -54,7 +53,7 @@ export async function runAgent(input: AgentInput): Promise<number> {
     queueLength: () => away.deletes.size,
   });
 
-  const api = await startApi(context, { manager, history: endpoints.history, service, ranges, policy, identities });
+  const api = await startApi(context, { manager, service, ranges, policy, identities });
   phase.set("local");
   await health.listen();
   log.info("the API is served", { socket: run.socket });

@@ -6,7 +6,7 @@ import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { type Configurable, type OptionEntry, optionsSchema, variableOf } from "../lib/resident/options.ts";
 import { refuseRuntimeVariables } from "../lib/system/privileges.ts";
 import { VERSION } from "./output.ts";
-import { optionWithoutValue, unknownArguments, unknownText } from "./unknown-options.ts";
+import { optionWithoutValue, twiceText, unknownArguments, unknownText } from "./unknown-options.ts";
 
 /** Says what the command line said: text to print and end with, or the flags that it named. */
 interface CommandLine {
@@ -34,7 +34,8 @@ export async function runResident({ of, about, run }: ResidentProgram, argv: rea
     refuseRuntimeVariables(env);
     line = await parseFlags(of, about, argv);
   } catch (error) {
-    process.stderr.write(`${of.program}: ${messageOf(error)}; --help shows the options\n`);
+    const word = error instanceof TortieError ? error.word : "option-invalid";
+    process.stderr.write(`${of.program}: ${messageOf(error)}; --help shows the options (${word})\n`);
     return 2;
   }
   const output = line.printsSchema ? JSON.stringify(optionsSchema(of), undefined, 2) : line.output;
@@ -56,6 +57,8 @@ export async function runResident({ of, about, run }: ResidentProgram, argv: rea
  * @throws Error that says what is wrong with the command line
  */
 export async function parseFlags(of: Configurable, about: string, argv: readonly string[]): Promise<CommandLine> {
+  const twice = twiceText(argv, (name) => ({ name, isList: false }));
+  if (twice !== undefined) throw new Error(twice);
   let output = "";
   const flags: Readonly<Record<string, unknown>> = await parser(of, about, argv).parseAsync([...argv], {}, (_error, _arguments, text) => {
     output = text;
@@ -76,7 +79,7 @@ function parser({ program, table }: Configurable, about: string, argv: readonly 
       .option("config", { type: "string", group: "Process", description: "JSON file of options by their names [TORTIE_CONFIG]" })
       .option("print-schema", { type: "boolean", group: "Process", description: "Print the JSON Schema of that file" })
       // "run-dir" alone, not "runDir" as well: what is given is judged by name.
-      .parserConfiguration({ "camel-case-expansion": false, "duplicate-arguments-array": false })
+      .parserConfiguration({ "camel-case-expansion": false })
       .strict()
       .version(VERSION)
       .help()

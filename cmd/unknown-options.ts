@@ -1,4 +1,4 @@
-/** Finds options that a command line names and a program does not have, and suggests the one that was probably meant. */
+/** Finds options that a command line names and a program does not have, or gives twice, and says what was probably meant. */
 import { suggestionFor } from "../doctor/validate/finding.ts";
 
 /**
@@ -25,6 +25,27 @@ export function unknownText(unknown: readonly string[], argv: readonly string[],
 /** Returns the option whose value is not given; `undefined` when yargs' message is about something else. */
 export function optionWithoutValue(message: string): string | undefined {
   return /^Not enough arguments following: (.*)$/.exec(message)?.[1];
+}
+
+/** Names the options of a line in their order, as they were typed without dashes: `--no-x` and `--x=1` are both x. */
+function namesTyped(argv: readonly string[]): readonly string[] {
+  const end = argv.indexOf("--");
+  const line = end < 0 ? argv : argv.slice(0, end);
+  return line.flatMap((token) => /^--(?:no-)?([^=]+)/.exec(token)?.[1] ?? /^-([a-zA-Z])/.exec(token)?.[1] ?? []);
+}
+
+/**
+ * Writes `--net-dir is given twice, and only one can count`; `undefined` when nothing is. yargs makes one text or a list of both, or lets the
+ * last one win.
+ * @param optionOf the option that a typed name means, and whether it takes a list
+ */
+export function twiceText(argv: readonly string[], optionOf: (typed: string) => { readonly name: string; readonly isList: boolean }) {
+  const seen = new Set<string>();
+  for (const { name, isList } of namesTyped(argv).map(optionOf)) {
+    if (seen.has(name) && !isList) return `${dashed(name)} is given twice, and only one can count`;
+    seen.add(name);
+  }
+  return undefined;
 }
 
 function unknownOption(name: string, known: readonly string[]): string {

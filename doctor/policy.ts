@@ -38,8 +38,10 @@ export interface PolicyFinding {
 }
 
 const NEXT = {
-  "policy-table-missing": "look who deleted it (nft monitor); a running agent makes it again within a minute, a restarted one at once",
-  "policy-table-edited": "look who changed it (nft monitor); the agent mends it within a minute",
+  "policy-table-missing":
+    "look who deleted it (nft monitor); an agent makes it again within a minute, or at once with: tortiectl repair node --yes",
+  "policy-table-edited":
+    "look who changed it (nft monitor); the agent mends it within a minute, or at once with: tortiectl repair node --yes",
   "policy-table-left": "take it away with: tortiectl policy off; or start the agent with --policy auto",
   "policy-endpoint-unknown":
     "see what the agent waits for with: tortiectl node status; without an agent, open the node with: tortiectl policy off",

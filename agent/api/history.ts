@@ -41,11 +41,10 @@ export const HISTORY_OPERATIONS = {
   },
 } as const satisfies Operations;
 
-/** @param directory of the history's files @param flush writes what waits to be written */
-export function historyHandlers(directory: string, flush: () => void): HandlersOf<typeof HISTORY_OPERATIONS> {
+/** @param directory of the history's files */
+export function historyHandlers(directory: string): HandlersOf<typeof HISTORY_OPERATIONS> {
   return {
     getHistory({ query: { address, ...query } }) {
-      flush();
       const asked: HistoryQuery = { ...query, ...(address !== undefined && { address: canonical(address) }) };
       return { status: 200, body: readHistory(directory, asked).map(entryModel) };
     },

@@ -140,7 +140,7 @@ export const PolicyWait = model("PolicyWait", "Whether the kernel holds what the
 export type PolicyWait = Static<typeof PolicyWait>;
 
 const PolicyTable = model("PolicyTable", "The packet filter's table, compared with what the policies say.", {
-  differences: Type.Array(Type.String(), { description: "What the kernel has otherwise; empty while it is about to change" }),
+  differences: Type.Array(Type.String(), { description: "What the kernel has, or had, otherwise; empty while it is about to change" }),
 });
 
 const NAME = Type.String({ minLength: 1, maxLength: 600 });
@@ -161,6 +161,12 @@ export const POLICY_OPERATIONS = {
     method: "GET",
     path: "/policy/table",
     summary: "Compares the packet filter's table with what the policies say, and changes nothing",
+    answers: { 200: ref(PolicyTable) },
+  },
+  mendPolicyTable: {
+    method: "POST",
+    path: "/policy/table",
+    summary: "Compares the packet filter's table with what the policies say, and makes it so at once",
     answers: { 200: ref(PolicyTable) },
   },
   explainPolicy: {

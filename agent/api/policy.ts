@@ -3,6 +3,7 @@ import { networkInterfaces } from "node:os";
 import type { DropCount } from "../../dataplane/nftables/policy/counters.ts";
 import { type Address, formatAddress, parseAddress } from "../../lib/addresses/address.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
+import { SYSTEM_CLOCK, withLimit } from "../../lib/system/waiting.ts";
 import type { PolicyStatus, SideJudgement } from "../../policy/model.ts";
 import type { Drop, DropEnd } from "../policy/drop.ts";
 import { type Explanation, explain, type FoundEnd, hostEndNamed, type ProtocolName } from "../policy/explain.ts";
@@ -24,6 +25,7 @@ import type {
 
 const DEFAULT_WAIT_SECONDS = 30;
 const SECOND_MS = 1_000;
+const MENDING_MS = 20_000;
 
 export interface PolicyPort {
   /** @throws TortieError `policy-off` */
@@ -36,6 +38,14 @@ export function policyHandlers({ view, ending }: PolicyPort): HandlersOf<typeof 
   return {
     getPolicy: () => ({ status: 200, body: nodePolicy(view()) }),
     comparePolicyTable: async () => ({ status: 200, body: { differences: [...(await view().differences())] } }),
+    async mendPolicyTable() {
+      const late = new TortieError(
+        "policy-not-ready",
+        `policy not ready: the packet filter was not compared within ${MENDING_MS / SECOND_MS} s`,
+      );
+      const differences = await withLimit(SYSTEM_CLOCK, { limitMs: MENDING_MS, late, signal: ending }, (signal) => view().mend(signal));
+      return { status: 200, body: { differences: [...differences] } };
+    },
     async explainPolicy({ query: { from, to, protocol = "TCP", port, "port-name": name } }) {
       const question = { from, to, protocol, port: protocol === "ICMP" ? undefined : (port ?? name) };
       return { status: 200, body: explanationModel(protocol, await explain(view(), question, isOwnAddress)) };

@@ -1,6 +1,5 @@
 /** Opens and closes the agent's two sockets: the API for operators, and the one for calls of plugins (A§2, A§11.3). */
 
-import type { HistoryWriter } from "../../handover/history.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { AttachmentService } from "../attachments/attachment-service.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
@@ -29,7 +28,6 @@ import { accessOf, groupNumber, type Listening, listen } from "./socket.ts";
 interface ServedParts {
   readonly manager: EndpointManager;
   readonly service: AttachmentService;
-  readonly history: HistoryWriter;
   readonly ranges: NodeRanges;
   readonly policy: Pick<AgentPolicy, "view" | "whyOff">;
   readonly identities: AgentIdentities;
@@ -76,7 +74,7 @@ export async function startApi(context: AgentContext, { service, ...parts }: Ser
 
 function handlersOf(
   { configuration, controllers, dataplane, health, log, run }: AgentContext,
-  { manager, service, history, ranges, policy, identities }: ServedParts,
+  { manager, service, ranges, policy, identities }: ServedParts,
   ending: AbortSignal,
 ): Handlers {
   const ipam = ranges.ipam && new IpamService(ranges.ipam);
@@ -89,7 +87,7 @@ function handlersOf(
       identityOf: async (record) => ((await identities.ready()) === undefined ? undefined : identities.ofEndpoint(record)),
       log,
     }),
-    ...historyHandlers(run.history, () => void history.flush()),
+    ...historyHandlers(run.history),
     ...identityHandlers(() => identities.ready()),
     ...ipamHandlers(ipam),
     ...policyHandlers({ view: () => viewOf(policy), ending }),

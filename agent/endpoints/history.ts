@@ -27,14 +27,13 @@ export function noteEndpoints(endpoints: Pick<EndpointManager, "onChange">, hist
   });
 }
 
-/** Notes the endpoints that are there and of which the history does not say so: it lives in batches, and an agent may be killed. */
+/** Notes the endpoints that are there and of which the history does not say so: an agent may be killed between the two. */
 export function noteRestored(directory: string, records: readonly EndpointRecord[], history: History): void {
   const committed = records.filter(isCommitted);
   if (committed.length === 0) return;
   const known = new Set(assignmentsOf(readHistory(directory)).flatMap((one) => (one.until === undefined ? [one.containerId] : [])));
-  for (const record of committed) {
-    if (!known.has(record.attachment.containerId)) history.note(assigned(record, "it was there when the agent began"));
-  }
+  const unknown = committed.filter(({ attachment }) => !known.has(attachment.containerId));
+  history.note(...unknown.map((record) => assigned(record, "it was there when the agent began")));
 }
 
 function assigned(record: EndpointRecord, message: string): HistoryEntry {

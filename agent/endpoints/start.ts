@@ -18,7 +18,6 @@ export interface RestoredEndpoints {
 }
 
 interface StartedEndpoints extends RestoredEndpoints {
-  /** Disposed of last: what was noted until then is in its file. */
   readonly history: HistoryWriter;
   /** Builds what was restored, behind whatever else the agent does. @returns when each has had its build */
   build(): Promise<void>;

@@ -6,7 +6,7 @@
  * and each one after a failure, compares the whole table.
  */
 import type { PacketPolicy, PolicyChange } from "../../dataplane/packet-policy.ts";
-import { messageOf } from "../../lib/errors/errors.ts";
+import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";
 import { type BackOff, type Clock, pauseAfter, untilAborted } from "../../lib/system/waiting.ts";
 import type { EngineChange } from "../../policy/model.ts";
@@ -67,6 +67,8 @@ export class Passes {
   #isOpen = false;
   #isStopped = false;
   #comparison: Comparison | undefined = "start";
+  /** Counts who asked for a comparison: one that is under way may have read the table before. */
+  #asked = 0;
   #running: Promise<void> | undefined;
   #waiting: Waiting[] = [];
   #pause: AbortController | undefined;
@@ -109,8 +111,18 @@ export class Passes {
 
   /** Compares the whole table soon: others may have changed it. */
   compare(): void {
+    this.#asked++;
     this.#comparison ??= "asked";
     this.#go();
+  }
+
+  /** Compares the whole table, and waits until it is as it must be. @throws the signal's reason; TortieError `policy-failed` */
+  async compared(signal: AbortSignal): Promise<void> {
+    this.compare();
+    while (this.#comparison !== undefined) {
+      await this.ended(signal);
+      if (this.#problem !== undefined) throw new TortieError("policy-failed", this.#problem);
+    }
   }
 
   /** Waits until the kernel holds everything that the engine was told before. @throws the signal's reason */
@@ -223,9 +235,9 @@ export class Passes {
 
   async #compare(state: PacketPolicy, isUnchanged: boolean): Promise<void> {
     const { table, onRealised, onDrift, log } = this.#parts;
-    const why = this.#comparison;
+    const [why, asked] = [this.#comparison, this.#asked];
     const differences = await table.replace(state);
-    this.#comparison = undefined;
+    this.#comparison = asked === this.#asked ? undefined : "asked";
     if (differences.length === 0) return;
     onRealised("all");
     if (why === "asked" && isUnchanged) {

@@ -1,6 +1,7 @@
 /** Answers what the rest of the agent asks about policy (view.ts), from the engine, the sources and the passes. */
 import type { DropCount, JudgedCount } from "../../dataplane/nftables/policy/counters.ts";
 import { type Address, formatAddress } from "../../lib/addresses/address.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
 import { SECOND_MS } from "../../lib/resident/options.ts";
 import { inTime } from "../../lib/system/waiting.ts";
 import type { PolicyEngine } from "../../policy/engine.ts";
@@ -178,6 +179,14 @@ export class EnforcedView implements PolicyView {
 
   differences(): Promise<readonly string[]> {
     return this.#parts.differences();
+  }
+
+  async mend(signal: AbortSignal): Promise<readonly string[]> {
+    const { passes, gap } = this.#parts;
+    if (!passes.isOpen) throw new TortieError("policy-not-ready", `policy not ready: waiting for ${gap() ?? "the first pass"}`);
+    const differences = await this.differences();
+    await passes.compared(signal);
+    return differences;
   }
 
   counters(): Promise<readonly DropCount[]> {

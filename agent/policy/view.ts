@@ -119,6 +119,11 @@ export interface PolicyView {
    * @returns one phrase for each difference @throws TortieError `policy-failed`
    */
   differences(): Promise<readonly string[]>;
+  /**
+   * Compares the kernel's table with what the policies say now, and mends it.
+   * @returns what differed, one phrase each @throws TortieError `policy-failed`, `policy-not-ready`; the signal's reason
+   */
+  mend(signal: AbortSignal): Promise<readonly string[]>;
 
   readonly drops: DropHistory;
   /** Asks the kernel how many packets were dropped since the table was made. @throws TortieError `policy-failed` */

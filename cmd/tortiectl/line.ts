@@ -4,7 +4,7 @@ import { refuseRuntimeVariables } from "../../lib/system/privileges.ts";
 import { VERSION } from "../output.ts";
 import { ASKS, complete } from "./completion.ts";
 import { type CommandContext, JSON_OUTPUT, NO_COLORS, reportError, STANDARD_INPUT, type Terminal, UsageError } from "./terminal.ts";
-import { explainUsage } from "./usage.ts";
+import { explainUsage, refuseTwice } from "./usage.ts";
 
 /** Is a program with commands. */
 export interface Program {
@@ -25,6 +25,7 @@ export async function runLine(program: Program, argv: readonly string[], on: Ter
   try {
     if (argv[0] === ASKS) return await printCompletions(argv.slice(2), helpOf, terminal);
     refuseRuntimeVariables(process.env);
+    await refuseTwice(argv, helpOf, program.name);
     // Without a word there is nothing to refuse: what can be done is shown.
     return await run(program, argv.length === 0 ? ["--help"] : argv, terminal);
   } catch (error) {

@@ -5,7 +5,7 @@
  */
 import { suggestionFor } from "../../doctor/validate/finding.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import { optionWithoutValue, unknownArguments, unknownText } from "../unknown-options.ts";
+import { optionWithoutValue, twiceText, unknownArguments, unknownText } from "../unknown-options.ts";
 
 /**
  * @param message what yargs found, or a command's own check
@@ -21,6 +21,26 @@ export async function explainUsage(message: string, argv: readonly string[], hel
   const unknown = unknownArguments(message, argv);
   if (unknown !== undefined) return new TortieError("option-invalid", unknownText(unknown, argv, [...shape.options.keys()]), { next });
   return missing(message, command, next) ?? new TortieError("option-invalid", valueText(message, shape), { next });
+}
+
+/** Refuses an option that stands twice in a line and takes no list. @throws TortieError `option-invalid` */
+export async function refuseTwice(argv: readonly string[], helpOf: HelpOf, program: string): Promise<void> {
+  // In most lines no two options begin alike, as an option and its letter do: nothing is asked for them.
+  if (twiceText(argv, (typed) => ({ name: typed.slice(0, 1).toLowerCase(), isList: false })) === undefined) return;
+  const { path, shape } = await commandNamedBy(argv, helpOf);
+  const twice = twiceOf(argv, shape);
+  if (twice === undefined) return;
+  throw new TortieError("option-invalid", twice, { next: `${[program, ...path].join(" ")} --help shows every option` });
+}
+
+/** Says which option of a command stands twice in a line and takes no list. */
+export function twiceOf(argv: readonly string[], { options }: Pick<CommandShape, "options">): string | undefined {
+  const known = [...options];
+  return twiceText(argv, (typed) => {
+    const long = typed.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+    const [name, shape] = known.find(([other, { short }]) => other === long || short === typed) ?? [typed, undefined];
+    return { name, isList: shape?.isList === true };
+  });
 }
 
 /** Reports that something is missing: a word of the command, an option, or an option's value. */
@@ -96,6 +116,10 @@ interface CommandShape {
 }
 
 interface OptionShape {
+  /** Its letter, where it has one. */
+  readonly short?: string;
+  /** May be given again. */
+  readonly isList: boolean;
   /** The next word is the option's value. */
   readonly takesValue: boolean;
   /** Empty when any value may be given. */
@@ -172,9 +196,10 @@ function sectionsOf(help: string): ReadonlyMap<string, readonly string[]> {
 
 /** Reads "  -h, --help     Show help  [boolean]" */
 function optionOf(row: string): [string, OptionShape][] {
-  const [, name] = /^ +(?:-[a-zA-Z], )?--([a-z-]+) /.exec(row) ?? [];
+  const [, short, name] = /^ +(?:-([a-zA-Z]), )?--([a-z-]+) /.exec(row) ?? [];
   if (name === undefined) return [];
   const choices = /\[choices: ([^\]]*)\]/.exec(row)?.[1] ?? "";
   const values = [...choices.matchAll(/"([^"]*)"/g)].map(([, choice = ""]) => choice);
-  return [[name, { takesValue: !/\[(?:boolean|count)\]/.test(row), choices: values }]];
+  const takesValue = !/\[(?:boolean|count)\]/.test(row);
+  return [[name, { ...(short !== undefined && { short }), takesValue, isList: row.includes("[array]"), choices: values }]];
 }

@@ -28,6 +28,8 @@ const FORMS: readonly (readonly [rule: string, form: RegExp, shown: string])[] =
   // "eyJ" in base64.
   ["token", /\bZXlK[A-Za-z0-9+/=_-]{40,}/g, HIDDEN],
   ["token", /\b[a-z0-9]{6}\.[a-z0-9]{16}\b/g, HIDDEN],
+  // The address of the page of `tortiectl ui`, which ends with its server.
+  ["token", /(\bhttps?:\/\/127\.0\.0\.1:\d{1,5}\/)[A-Za-z0-9_-]{32}(?![A-Za-z0-9_-])/g, `$1${HIDDEN}`],
   ["token", /\b(Bearer|Basic) [A-Za-z0-9._~+/=-]{6,}/gi, `$1 ${HIDDEN}`],
   ["password", /\b([a-z][a-z0-9+.-]{0,20}:\/\/)[^\s/@"'<>]+@/gi, `$1${HIDDEN}@`],
   [

@@ -20,8 +20,24 @@ export interface AttachmentFacts {
   readonly recordDifferences: readonly string[] | undefined;
   /** RFC 3339: since when its DEL waits for the agent. */
   readonly deletionWaitsSince?: string;
-  /** Whether policy judges its packets; `undefined`: policy is off here. */
-  readonly isKnownToPolicy?: boolean;
+  /** How the policy's table stands to it; absent: policy is off here. */
+  readonly policy?: PolicyStanding;
+}
+
+export interface PolicyStanding {
+  /** Whether the table judges its packets, or lets them pass on purpose; `undefined`: the table is not there. */
+  readonly isKnown: boolean | undefined;
+  /** What the table has of it otherwise than the agent wants, one phrase each. */
+  readonly differences: readonly string[];
+  /** Whether an agent enforces policy, and mends the table when it is asked. */
+  readonly isServed: boolean;
+}
+
+/** Says what is wrong with the policy's table for an attachment, one phrase each. */
+export function wrongInPolicy({ isKnown, differences }: PolicyStanding, hostInterface: string): readonly string[] {
+  if (isKnown === undefined) return [`policy is on, and its table is missing: every packet of ${hostInterface} passes`];
+  const closed = isKnown ? [] : [`policy is on, and its table does not know ${hostInterface}: every packet of it is dropped`];
+  return [...closed, ...differences.map((one) => `the policy's table is not as the agent made it: ${one}`)];
 }
 
 export interface ExplainFacts extends Pick<Explanation, "time" | "host" | "version" | "subject"> {

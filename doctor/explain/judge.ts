@@ -1,7 +1,10 @@
 /** Judges one attachment by what was looked up of it: each thing that differs from what should be, with its next step. Pure. */
 import type { Difference } from "../../dataplane/desired-state.ts";
 import { type CheckResult, type Finding, failed, skipped, warned, well } from "../report.ts";
-import type { AttachmentFacts } from "./facts.ts";
+import { type AttachmentFacts, wrongInPolicy } from "./facts.ts";
+
+/** Says what to do where the policy's table is wrong and nobody is there who writes it. */
+export const ONLY_AGENT = "start the agent of this node (tortie-node), which alone writes the policy's table";
 
 /** Says how the attachment is called where it is repaired. */
 export function repairCommand({ shown: { pod, containerId } }: Pick<AttachmentFacts, "shown">): string {
@@ -122,11 +125,12 @@ function mtu(facts: AttachmentFacts): readonly CheckResult[] {
 }
 
 function policy(facts: AttachmentFacts): readonly CheckResult[] {
-  const name = facts.shown.hostEnd?.name ?? "";
-  if (facts.isKnownToPolicy !== false || hasNoLink(facts)) return [];
-  const message = `policy is on, and its table does not know ${name}: every packet of it is dropped`;
-  const next = "see what the agent waits for with: tortiectl node status; then: tortiectl policy check";
-  return [result("policy", "endpoint", failed(`interface ${name}`, message, { next, word: "policy-not-ready" }))];
+  const { policy: standing, shown } = facts;
+  if (standing === undefined || hasNoLink(facts)) return [];
+  const name = shown.hostEnd?.name ?? "";
+  const word = standing.isKnown === undefined ? "policy-table-missing" : standing.isKnown ? "policy-table-edited" : "policy-not-ready";
+  const next = standing.isServed ? `${repairCommand(facts)} --yes` : `${ONLY_AGENT}; or open every pod of this node: tortiectl policy off`;
+  return wrongInPolicy(standing, name).map((message) => result("policy", "endpoint", failed(`interface ${name}`, message, { next, word })));
 }
 
 function deletion(facts: AttachmentFacts): readonly CheckResult[] {

@@ -1,11 +1,12 @@
 /** Decides what a repair does about an attachment, from what an explanation has looked up. Pure; whoever carries it out is elsewhere. */
-import type { AttachmentFacts } from "../explain/facts.ts";
+import { type AttachmentFacts, wrongInPolicy } from "../explain/facts.ts";
+import { ONLY_AGENT } from "../explain/judge.ts";
 
 /**
  * `mend`: the link with its routes and settings, by the agent's own mending. `record`: what the datastore, in a cluster the pod, says of it.
- * `remove`: what a container that is gone has left, as its DEL would.
+ * `remove`: what a container that is gone has left, as its DEL would. `policy`: what the policy's table has of it, by the agent.
  */
-export type RepairKind = "mend" | "record" | "remove";
+export type RepairKind = "mend" | "record" | "remove" | "policy";
 
 export interface RepairAction {
   readonly kind: RepairKind;
@@ -25,7 +26,7 @@ export function planRepair({
   recordDifferences = [],
   shown,
   deletionWaitsSince,
-  isKnownToPolicy,
+  policy,
 }: AttachmentFacts): RepairPlan {
   if (deletionWaitsSince !== undefined) return { actions: [], left: ["its DEL waits for the agent, which removes it"] };
   if (sandbox === "lost") {
@@ -46,12 +47,13 @@ export function planRepair({
   const theirs = differences
     .filter((one) => !isOurs(one))
     .map((one) => `${texts(one)} (inside the container, where Tortie changes nothing)`);
-  const policy = isKnownToPolicy === false ? ["the policy's table does not know it; the agent mends that within a minute"] : [];
+  const table = policy === undefined ? [] : wrongInPolicy(policy, shown.hostEnd?.name ?? "");
   return {
     actions: [
       ...(ours.length === 0 ? [] : [{ kind: "mend" as const, what: ours }]),
       ...(recordDifferences.length === 0 ? [] : [{ kind: "record" as const, what: recordDifferences }]),
+      ...(table.length > 0 && policy?.isServed === true ? [{ kind: "policy" as const, what: table }] : []),
     ],
-    left: [...theirs, ...policy],
+    left: [...theirs, ...(policy?.isServed === true ? [] : table.map((one) => `${one}; ${ONLY_AGENT}`))],
   };
 }

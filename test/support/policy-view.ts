@@ -60,6 +60,7 @@ export function policyView(given: Partial<PolicyView> = {}): PolicyView {
     caughtUp: async () => undefined,
     changed: async () => undefined,
     drops: NO_DROPS,
+    mend: async () => [],
     differences: async () => [],
     judged: async () => [],
     counters: async () => [],

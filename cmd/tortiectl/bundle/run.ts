@@ -7,6 +7,8 @@ import { clusterParts } from "../../../doctor/bundle/cluster-parts.ts";
 import { hostParts } from "../../../doctor/bundle/host-parts.ts";
 import { secretsOf } from "../../../doctor/bundle/known-secrets.ts";
 import { Redaction } from "../../../doctor/bundle/redact.ts";
+import { readHistory } from "../../../handover/history.ts";
+import { runDirectoryOf } from "../../../handover/run-directory.ts";
 import { defaultPluginPath } from "../../../lib/cni/runtime/run-plugin.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { messageOf, TortieError } from "../../../lib/errors/errors.ts";
@@ -34,8 +36,8 @@ interface BundleOptions {
 const MEBIBYTE = 1024 * 1024;
 const PART_BYTES = MEBIBYTE;
 const COMMAND_MS = 15_000;
-/** Of a node's endpoints, how many tell their history. */
-const MOST_HISTORIES = 300;
+/** Of a node's endpoints, how many show their log. */
+const MOST_LOGS = 300;
 
 /** @returns exit status: 0, since what could not be had is a finding too */
 export async function bundle(options: BundleOptions, terminal: Terminal): Promise<number> {
@@ -68,11 +70,13 @@ function ownParts({ socket, netDir, cniPath, log }: BundleOptions): readonly Par
   return [
     { path: "doctor.json", read: report },
     ...agentParts(new AgentClient(socket)),
+    // Of its files: they are there while the agent is not.
+    { path: "agent/history.json", read: () => ({ json: readHistory(runDirectoryOf(socket).history) }) },
     ...hostParts(places, { bytes: PART_BYTES, timeoutMs: COMMAND_MS }),
   ];
 }
 
-/** Everything that the agent of this host says about itself and its endpoints, with their history. */
+/** Everything that the agent of this host says about itself and its endpoints, with their logs. */
 function agentParts(client: AgentClient): readonly Part[] {
   const asked = <N extends OperationName>(name: N, options: CallOptions<N>): Part["read"] => {
     return async () => {
@@ -84,7 +88,7 @@ function agentParts(client: AgentClient): readonly Part[] {
     { path: "agent/health.json", read: asked("getHealthz", {}) },
     { path: "agent/config.json", read: asked("getConfig", {}) },
     { path: "agent/endpoints.json", read: asked("listEndpoints", {}) },
-    { path: "agent/histories.json", read: () => histories(client) },
+    { path: "agent/endpoint-logs.json", read: () => endpointLogs(client) },
     { path: "agent/controllers.json", read: asked("getControllers", {}) },
     { path: "agent/identities.json", read: asked("listIdentities", {}) },
     { path: "agent/policy.json", read: asked("getPolicy", {}) },
@@ -93,9 +97,9 @@ function agentParts(client: AgentClient): readonly Part[] {
   ];
 }
 
-async function histories(client: AgentClient): Promise<{ readonly json: unknown }> {
+async function endpointLogs(client: AgentClient): Promise<{ readonly json: unknown }> {
   const { body: endpoints } = await client.call("listEndpoints", {});
-  const asked = endpoints.slice(0, MOST_HISTORIES).map(async ({ id }) => {
+  const asked = endpoints.slice(0, MOST_LOGS).map(async ({ id }) => {
     const log = await client.call("getEndpointLog", { params: { id: String(id) } }).catch((error: unknown) => ({ body: messageOf(error) }));
     return [String(id), log.body];
   });

@@ -14,7 +14,16 @@ import { endpointsHere, type Known, knownAttachments } from "./attachments.ts";
 import { type AgentView, look } from "./look.ts";
 import { type Rules, rulesOf } from "./rules.ts";
 import { type HereOptions, openSources, type Sources } from "./sources.ts";
-import { type AgentSeen, addressResults, agentSeen, configurationResults, historyOf, logOf, storeResults } from "./surroundings.ts";
+import {
+  type AgentSeen,
+  addressResults,
+  agentSeen,
+  configurationResults,
+  historyOf,
+  logOf,
+  policyResults,
+  storeResults,
+} from "./surroundings.ts";
 import { whyThis } from "./why.ts";
 
 /** Addresses younger than this may belong to an ADD under way. */
@@ -31,7 +40,7 @@ export async function explainHere(subject: Subject, options: HereOptions): Promi
   const agent = await agentSeen(sources);
   const endpoints = await endpointsHere(sources);
   const known = asked.at === undefined ? knownAttachments(sources, endpoints) : [];
-  const rules = rulesOf(sources.host, sources.run.policyFile);
+  const rules = rulesOf(sources.host, sources.run.policyFile, agent.policy);
   const matching = known.filter((one) => isAbout(one, asked));
   const attachments = await Promise.all(matching.map((one) => look(one, viewOf(one.record, agent), rules, sources)));
   const history = await historyAbout(asked, matching, agent, sources);
@@ -42,6 +51,7 @@ export async function explainHere(subject: Subject, options: HereOptions): Promi
       ? [
           ...(await addressResults(sources, texts, { graceMs: GRACE_MS })),
           ...agent.results,
+          ...policyResults(rules, agent, attachments),
           ...(await storeResults(sources)),
           ...(await configurationResults(sources)),
         ]

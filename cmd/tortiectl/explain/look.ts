@@ -56,6 +56,8 @@ export async function look(known: Known, agent: AgentView | undefined, rules: Ru
   const waits = waitsSince(record, sources);
   const stored = await storedOf(known, sources);
   const { annotations } = stored;
+  const addresses = record.addresses.map(({ address }) => address);
+  const policy = link && rules.policyOf(link.name, addresses);
   return {
     shown: shownOf({ ...known, record }, { link, agent, rules, sources, annotations, ...seen }),
     differences: standing === "there" ? seen.differences : undefined,
@@ -63,7 +65,7 @@ export async function look(known: Known, agent: AgentView | undefined, rules: Ru
     sandbox: standing,
     recordDifferences: recordDifferences({ ...known, record }, stored, sources),
     ...(waits !== undefined && { deletionWaitsSince: waits }),
-    ...(rules.policy !== undefined && link !== undefined && { isKnownToPolicy: rules.policy.has(link.name) }),
+    ...(policy !== undefined && { policy }),
   };
 }
 

@@ -9,12 +9,16 @@ import { POLICY_TABLE } from "../../../dataplane/nftables/policy/layout.ts";
 import { TABLE } from "../../../dataplane/nftables/table.ts";
 import { listLinks } from "../../../dataplane/rtnetlink/link.ts";
 import type { ExplainedRule } from "../../../doctor/explain/explanation.ts";
-import { readNodeFacts } from "../../../doctor/policy-facts.ts";
+import type { PolicyStanding } from "../../../doctor/explain/facts.ts";
+import { type NodeFacts, readNodeFacts } from "../../../doctor/policy-facts.ts";
 import type { AttachmentId } from "../../../lib/cni/attachment-id.ts";
+import type { AskedPolicy } from "../policy/check.ts";
 
 export interface Rules {
-  /** Names of host ends that the policy's table knows; `undefined`: policy is off. */
-  readonly policy: ReadonlySet<string> | undefined;
+  /** What the kernel says of policy on this node. */
+  readonly node: NodeFacts;
+  /** How the policy's table stands to an attachment; `undefined`: policy is off. */
+  policyOf(hostInterface: string, addresses: readonly string[]): PolicyStanding | undefined;
   /** Whether the table is there that guards sources and masquerades. */
   readonly hasTable: boolean;
   of(hostInterface: string): readonly ExplainedRule[];
@@ -27,19 +31,35 @@ const CHAIN_DIGITS = 28 - "CNI-DN-".length;
 /** plugins/meta/bandwidth/main.go: an interface name of 15, less "bwp". */
 const DEVICE_DIGITS = 15 - "bwp".length;
 
-export function rulesOf(host: HostSockets, policyFile: string): Rules {
+/** Tells whether a difference of the policy's table names one of these host ends and addresses: "map to-endpoint lacks cali1". */
+export function isNamed(difference: string, names: readonly string[]): boolean {
+  const words = difference.split(/[\s,"]+/);
+  return names.some((name) => name !== "" && words.includes(name));
+}
+
+/** @param asked what the agent says of policy; `undefined`: nothing */
+export function rulesOf(host: HostSockets, policyFile: string, asked?: AskedPolicy): Rules {
   const { netfilter, route } = host;
   const hasTable = (["inet", "ip"] as const).some(
     (family) => unlessRefused(ENOENT, () => netfilter.request(ask("table", family, TABLE))) !== undefined,
   );
-  const { known, isOn } = readNodeFacts(host, policyFile, process.env);
+  const node = readNodeFacts(host, policyFile, process.env);
+  const { known, isOn } = node;
   const chains = new Set(
     (["ip", "ip6"] as const).flatMap((family) => netfilter.dump(ask("chain", family)).flatMap((one) => chainName(one) ?? [])),
   );
   const links = new Set(listLinks(route).map(({ name }) => name));
   return {
     hasTable,
-    policy: isOn || known !== undefined ? (known ?? new Set()) : undefined,
+    node,
+    policyOf: (name, addresses) =>
+      isOn || known !== undefined
+        ? {
+            isKnown: known?.has(name),
+            differences: (asked?.differences ?? []).filter((one) => isNamed(one, [name, ...addresses])),
+            isServed: asked?.isEnforced === true,
+          }
+        : undefined,
     of: (name) => [
       {
         by: "tortie",

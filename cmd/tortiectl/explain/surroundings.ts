@@ -4,6 +4,8 @@ import { AgentClient } from "../../../agent/api/client.ts";
 import type { EndpointModel } from "../../../agent/api/endpoint-schema.ts";
 import type { HistoryEntryModel } from "../../../agent/api/history.ts";
 import { type CheckOptions, check } from "../../../doctor/check.ts";
+import type { AttachmentFacts } from "../../../doctor/explain/facts.ts";
+import { policyFindings } from "../../../doctor/policy.ts";
 import { count, nextStep } from "../../../doctor/problem.ts";
 import { type CheckResult, type Finding, failed, skipped, warned, well } from "../../../doctor/report.ts";
 import { validateText } from "../../../doctor/validate/validate.ts";
@@ -15,12 +17,16 @@ import { isDatastoreFailure } from "../../../lib/datastore/errors.ts";
 import { messageOf, TortieError } from "../../../lib/errors/errors.ts";
 import { field, isNumber, parseObject } from "../../../lib/json/decode.ts";
 import { VERSION } from "../../output.ts";
+import { type AskedPolicy, askPolicy } from "../policy/check.ts";
+import type { Rules } from "./rules.ts";
 import { filesIn, type Sources } from "./sources.ts";
 
 export interface AgentSeen {
   /** `undefined`: none answers. */
   readonly client: AgentClient | undefined;
   readonly endpoints: readonly EndpointModel[];
+  /** What it says of policy; `undefined`: nothing. */
+  readonly policy: AskedPolicy | undefined;
   readonly results: readonly CheckResult[];
 }
 
@@ -36,8 +42,9 @@ export async function agentSeen({ run, lists }: Sources): Promise<AgentSeen> {
     const { body: health } = await client.call("getHealthz", {});
     const { body: endpoints } = await client.call("listEndpoints", {});
     const { body: config } = await client.call("getConfig", {});
+    const policy = await askPolicy(client).catch(() => undefined);
     const wrong = health.checks.filter(({ state }) => state === "failure" || state === "warning");
-    const results = wrong.map(({ name, state, message, next = "see: tortiectl node status" }) =>
+    const unwell = wrong.map(({ name, state, message, next = "see: tortiectl node status" }) =>
       result("agent", "health", (state === "failure" ? failed : warned)(`agent, ${name}`, message, { next })),
     );
     const waits = health.waits.map(({ what, since }) =>
@@ -50,15 +57,22 @@ export async function agentSeen({ run, lists }: Sources): Promise<AgentSeen> {
         }),
       ),
     );
-    const found = [...results, ...waits, ...replaced(run.agentFile, config.status.version)];
-    return { client, endpoints, results: found.length > 0 ? found : [result("agent", "health", well(object, `phase ${health.phase}`))] };
+    const found = [...unwell, ...waits, ...replaced(run.agentFile, config.status.version)];
+    const results = found.length > 0 ? found : [result("agent", "health", well(object, `phase ${health.phase}`))];
+    return { client, endpoints, policy, results };
   } catch (error) {
     if (!(error instanceof TortieError) || error.word !== "agent-unreachable") {
-      return { client: undefined, endpoints: [], results: [result("agent", "health", skipped(object, messageOf(error)))] };
+      return {
+        client: undefined,
+        endpoints: [],
+        policy: undefined,
+        results: [result("agent", "health", skipped(object, messageOf(error)))],
+      };
     }
     return {
       client: undefined,
       endpoints: [],
+      policy: undefined,
       results: [result("agent", "health", absent(object, run.agentFile, lists[0]?.config.agent.mode))],
     };
   }
@@ -154,6 +168,17 @@ export function storeFailure(error: unknown): Finding {
   }
   if (error instanceof TortieError) return failed("datastore", messageOf(error), { next: error.next, word: error.word });
   return failed("datastore", messageOf(error), { next: "make it reachable, then ask again", word: "datastore-unavailable" });
+}
+
+/** Says what weakens policy on this node beside what was said of these attachments. */
+export function policyResults({ node }: Rules, { policy }: AgentSeen, attachments: readonly AttachmentFacts[]): readonly CheckResult[] {
+  const told = attachments.flatMap((one) => one.policy?.differences ?? []);
+  const asked = policy ?? { isServed: false, differences: [], unread: [], unenforced: undefined };
+  const differences = asked.differences.filter((one) => !told.includes(one));
+  const isTold = (kind: string) => kind === "policy-endpoint-unknown" || (kind === "policy-table-missing" && attachments.length > 0);
+  return policyFindings({ ...node, ...asked, differences })
+    .filter(({ kind }) => !isTold(kind))
+    .map(({ kind, message, next }) => result("policy", "node", warned("network policy", message, { next, word: kind })));
 }
 
 /** Applies the rules of `tortiectl ipam check` to some addresses. */

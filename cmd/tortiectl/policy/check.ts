@@ -34,15 +34,18 @@ export async function check({ socket, json }: AgentOptions, terminal: Terminal):
   }
 }
 
-type Asked = Pick<PolicyFacts, "isServed" | "differences" | "unread" | "unenforced">;
+export interface AskedPolicy extends Pick<PolicyFacts, "isServed" | "differences" | "unread" | "unenforced"> {
+  /** Whether the agent enforces policy, and so keeps its table. */
+  readonly isEnforced: boolean;
+}
 
 /** Asks what only an agent knows. Without one the kernel alone is looked at. */
-export async function askPolicy(client: AgentClient): Promise<Asked> {
-  const nothing = { differences: [], unread: [], unenforced: undefined };
+export async function askPolicy(client: AgentClient): Promise<AskedPolicy> {
+  const nothing = { isEnforced: false, differences: [], unread: [], unenforced: undefined };
   try {
     const [table, policy] = [await client.call("comparePolicyTable", {}), await client.call("getPolicy", {})];
     const unread = policy.body.unread.map((one) => ({ kind: one.kind, atLeast: one["at-least"] }));
-    return { ...nothing, isServed: true, differences: table.body.differences, unread };
+    return { ...nothing, isServed: true, isEnforced: true, differences: table.body.differences, unread };
   } catch (error) {
     if (error instanceof TortieError && error.word === "agent-unreachable") return { ...nothing, isServed: false };
     if (!(error instanceof AgentApiError) || error.answer.word !== "policy-off") throw error;

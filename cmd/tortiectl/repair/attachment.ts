@@ -66,6 +66,25 @@ export async function removeByAgent(client: AgentClient, id: number): Promise<re
   return [{ code: "Warning", message: `the agent met ${body} errors, and repeats the removal until nothing is left` }];
 }
 
+/** Outlasts the agent's own limit for a comparison. */
+const COMPARING_MS = 25_000;
+const UNTIL_HELD_SECONDS = 5;
+
+/**
+ * Has the agent make the policy's table as it must be.
+ * @param hostInterface whose pod is meant; `undefined`: all
+ * @throws AgentApiError
+ */
+export async function mendPolicy(client: AgentClient, hostInterface: string | undefined): Promise<readonly RepairNote[]> {
+  const { body: table } = await client.call("mendPolicyTable", { signal: AbortSignal.timeout(COMPARING_MS) });
+  const { body: held } = await client.call("waitForPolicy", { query: { timeout: UNTIL_HELD_SECONDS } });
+  const waiting = held.pending.filter((one) => hostInterface === undefined || one["host-interface"] === hostInterface);
+  return [
+    ...table.differences.map((one) => ({ code: "OK" as const, message: `mended: ${one}` })),
+    ...waiting.map((one) => ({ code: "Warning" as const, message: `${one["host-interface"]} stays closed: ${one.reason}` })),
+  ];
+}
+
 /** Keeps what runs without an agent apart from plugins, and from what waits for the agent. */
 async function holding<T>(
   { run }: Sources,

@@ -1,11 +1,14 @@
 /** Runs `tortiectl repair`: says what it would do, and does it when it is told to. Each effect is in the history before it happens. */
 import { hostname } from "node:os";
+import type { AgentClient } from "../../../agent/api/client.ts";
+import { aboutRecord } from "../../../agent/endpoints/history.ts";
 import { readSysctl } from "../../../dataplane/linux/sysctl.ts";
+import { isKnownEndpoint } from "../../../dataplane/nftables/policy/known-endpoints.ts";
 import { type CheckOptions, check, repair } from "../../../doctor/check.ts";
 import { type Problem, repairText } from "../../../doctor/problem.ts";
-import { planRepair, type RepairKind } from "../../../doctor/repair/plan.ts";
-import { type CheckResult, exitStatus, type Finding, failed, type Report, warned, well } from "../../../doctor/report.ts";
-import { HistoryWriter } from "../../../handover/history.ts";
+import { planRepair, type RepairAction, type RepairKind } from "../../../doctor/repair/plan.ts";
+import { type CheckResult, type Finding, failed, type Report, warned, well } from "../../../doctor/report.ts";
+import { type HistoryEntry, HistoryWriter } from "../../../handover/history.ts";
 import type { EndpointRecord } from "../../../handover/record.ts";
 import { systemClock } from "../../../ipam-plugin/host.ts";
 import { contains, hostPrefix, parseAddress, parsePrefix } from "../../../lib/addresses/address.ts";
@@ -16,12 +19,13 @@ import { VERSION } from "../../output.ts";
 import { endpointsHere, type Known, knownAttachments, recordOfNetwork } from "../explain/attachments.ts";
 import { look } from "../explain/look.ts";
 import { printResult } from "../explain/print.ts";
-import { rulesOf } from "../explain/rules.ts";
+import { isNamed, rulesOf } from "../explain/rules.ts";
 import { type HereOptions, openSources, type Sources } from "../explain/sources.ts";
 import { type AgentSeen, agentSeen } from "../explain/surroundings.ts";
 import { underLock } from "../ipam/store.ts";
+import { askPolicy } from "../policy/check.ts";
 import { reportError, type Terminal } from "../terminal.ts";
-import { mendAlone, mendByAgent, type RepairNote, removeAlone, removeByAgent, rewriteRecord, servedOf } from "./attachment.ts";
+import { mendAlone, mendByAgent, mendPolicy, type RepairNote, removeAlone, removeByAgent, rewriteRecord, servedOf } from "./attachment.ts";
 
 export interface RepairOptions extends HereOptions {
   readonly what: "pod" | "container" | "node";
@@ -42,14 +46,14 @@ interface Work {
 export async function runRepair(options: RepairOptions, terminal: Terminal): Promise<number> {
   try {
     await using sources = await openSources(options);
-    using history = new HistoryWriter(sources.run.history, { later: () => undefined });
+    const history = new HistoryWriter(sources.run.history);
     const work = { sources, agent: await agentSeen(sources), options, terminal, history };
     using _ = withoutSilentAgent(work);
     const results = await repairAllOf(work);
     const report: Report = { time: new Date().toISOString(), host: hostname(), version: VERSION, results };
     if (options.json) terminal.out(JSON.stringify({ ...report, applied: options.yes }, undefined, 2));
     else printReport(report, options, terminal);
-    return options.yes ? exitStatus(report) : results.every(({ status }) => status === "ok") ? 0 : 1;
+    return results.every(({ status }) => status === "ok") ? 0 : 1;
   } catch (error) {
     return reportError(terminal, error);
   }
@@ -81,6 +85,7 @@ async function repairAllOf(work: Work): Promise<readonly CheckResult[]> {
   const results: CheckResult[] = [];
   if (options.what === "node") results.push(...(await repairHost(work)));
   for (const one of known) results.push(...(await repairAttachment(one, work)));
+  if (options.what === "node") results.push(...(await repairPolicy(known, work)));
   const addresses = known.flatMap(({ record }) => record.addresses.map(({ address }) => address));
   results.push(...(await repairAddresses(addresses, work)));
   return results.length > 0 ? results : [result("repair", "nothing", well(options.name ?? "this host", "all is as it should be"))];
@@ -98,39 +103,48 @@ function result(group: string, check: string, finding: Finding): CheckResult {
 const APPLY = "repeat the command with --yes";
 
 async function repairAttachment(known: Known, work: Work): Promise<readonly CheckResult[]> {
-  const { sources, options } = work;
+  const { sources } = work;
   const object = nameOf(known.record);
-  const rules = rulesOf(sources.host, sources.run.policyFile);
+  const rules = rulesOf(sources.host, sources.run.policyFile, work.agent.policy);
   const { actions, left } = planRepair(await look(known, undefined, rules, sources));
   const results = left.map((what) =>
     result("repair", "left", warned(object, what, { next: `look at it with: tortiectl explain ${object}` })),
   );
-  for (const { kind, what } of actions) {
-    if (options.yes) results.push(...(await applied(kind, what, known, work)));
-    else results.push(...what.map((one) => result("repair", kind, warned(object, one, { next: APPLY }))));
-  }
+  const about = { object, entry: aboutRecord(known.record) };
+  for (const action of actions) results.push(...(await act(action, about, work, () => carryOut(action.kind, known, work))));
   return results;
+}
+
+/** Names what an action is about, for people and for the history. */
+interface About {
+  readonly object: string;
+  readonly entry: Omit<HistoryEntry, "time" | "event" | "outcome" | "steps" | "message">;
 }
 
 function nameOf({ pod, attachment }: EndpointRecord): string {
   return pod === undefined ? `container ${attachment.containerId}` : `pod ${pod}`;
 }
 
-/** Carries out one action, in the history before and after. */
-async function applied(kind: RepairKind, what: readonly string[], known: Known, work: Work): Promise<readonly CheckResult[]> {
-  const object = nameOf(known.record);
-  noteRepair(known.record, "warning", `begins: ${what.join("; ")}`, work);
+/** Says what an action would do, or carries it out: in the history before and after. */
+async function act(
+  { kind, what }: RepairAction,
+  { object, entry }: About,
+  work: Work,
+  carriedOut: () => Promise<readonly RepairNote[]>,
+): Promise<readonly CheckResult[]> {
+  if (!work.options.yes) return what.map((one) => result("repair", kind, warned(object, one, { next: APPLY })));
+  noteRepair(entry, "warning", `begins: ${what.join("; ")}`, work);
   let notes: readonly RepairNote[];
   try {
-    notes = await carryOut(kind, known, work);
+    notes = await carriedOut();
   } catch (error) {
-    noteRepair(known.record, "failed", messageOf(error), work);
+    noteRepair(entry, "failed", messageOf(error), work);
     const next = error instanceof TortieError ? error.next : "see the agent's log, then repair again";
     const word = error instanceof TortieError ? error.word : undefined;
     return [result("repair", kind, failed(object, messageOf(error), { next, word }))];
   }
   const isDone = notes.every(({ code }) => code === "OK");
-  noteRepair(known.record, isDone ? "ok" : "warning", notes.map(({ message }) => message).join("; ") || "nothing was left to do", work);
+  noteRepair(entry, isDone ? "ok" : "warning", notes.map(({ message }) => message).join("; ") || "nothing was left to do", work);
   const said = notes.length > 0 ? notes : [{ code: "OK" as const, message: "nothing was left to do" }];
   return said.map(({ code, message }) =>
     result("repair", kind, code === "OK" ? well(object, message) : failed(object, message, { next: `see: tortiectl explain ${object}` })),
@@ -148,19 +162,33 @@ async function carryOut(kind: RepairKind, known: Known, { sources, agent }: Work
       return client !== undefined && isAgents ? removeByAgent(client, record.id) : removeAlone(known, sources);
     case "record":
       return rewriteRecord(known, sources);
+    case "policy":
+      return client === undefined ? [] : openByAgent(client, record.hostInterface?.name ?? "", sources);
   }
 }
 
-function noteRepair(
-  { attachment, pod, addresses }: EndpointRecord,
-  outcome: "ok" | "warning" | "failed",
-  message: string,
-  { history }: Work,
-): void {
-  const { network, containerId, ifname } = attachment;
-  const about = { network, containerId, ifname, pod, addresses: addresses.map(({ address }) => address) };
-  history.note({ time: new Date().toISOString(), event: "repair", outcome, ...about, steps: [], message });
-  history.flush();
+/** Has the agent mend the policy's table, and asks the kernel whether the pod is known to it then. */
+async function openByAgent(client: AgentClient, name: string, { host }: Sources): Promise<readonly RepairNote[]> {
+  const notes = await mendPolicy(client, name);
+  if (isKnownEndpoint(host, name) || notes.some(({ code }) => code !== "OK")) return notes;
+  return [...notes, { code: "Warning", message: `${name} stays closed: the agent does not know whose it is` }];
+}
+
+/** Has the agent mend what its table has otherwise beside the pods that were looked at. */
+async function repairPolicy(known: readonly Known[], { agent, options, ...work }: Work): Promise<readonly CheckResult[]> {
+  const { client } = agent;
+  if (client === undefined) return [];
+  const { isEnforced, differences } = await askPolicy(client);
+  const told = known.flatMap(({ record }) => [record.hostInterface?.name ?? "", ...record.addresses.map(({ address }) => address)]);
+  // What was mended a moment ago is no difference any more.
+  const what = differences.filter((one) => options.yes || !isNamed(one, told));
+  if (!isEnforced || what.length === 0) return [];
+  const action = { kind: "policy", what } as const;
+  return act(action, { object: "this host", entry: { addresses: [] } }, { agent, options, ...work }, () => mendPolicy(client, undefined));
+}
+
+function noteRepair(entry: About["entry"], outcome: "ok" | "warning" | "failed", message: string, { history }: Work): void {
+  history.note({ time: new Date().toISOString(), event: "repair", outcome, ...entry, steps: [], message });
 }
 
 const CHECKING: CheckOptions = { nowMs: systemClock.nowMs, graceMs: 900_000, isStrict: false, pause: () => Bun.sleep(1_000) };

@@ -1,8 +1,9 @@
 /** The history that the agent serves: of calls that it served, of what plugins did without it, and after it was killed. */
+import { join } from "node:path";
 import { Agent, cniCallBody } from "../../support/agent.ts";
 import { localConf, podArgs } from "../../support/conf.ts";
 import { fresh } from "../../support/fixtures.ts";
-import { Node } from "../../support/node.ts";
+import { BIN_DIR, Node } from "../../support/node.ts";
 
 const node = fresh(Node.create);
 
@@ -39,6 +40,19 @@ it("has each operation of a pod with its steps, and finds it by address, pod and
   }
   expect(await historyOf(agent, "?limit=1")).toHaveLength(1);
   expect((await agent.request("GET", "/history?address=nonsense")).status).toBe(400);
+});
+
+it("has the ADD whose answer came a moment before the agent was killed", async () => {
+  await using agent = await Agent.start(node);
+  const pod = await node.addPod("web");
+  const body = cniCallBody(localConf(node), { containerId: "cc33", netns: pod.netnsPath, args: podArgs("web", "default", "cc33") });
+  const added = await agent.call("add", body);
+  await agent.kill();
+
+  const { stdout } = await node.run([join(BIN_DIR, "tortiectl"), "ipam", "history", "--socket", agent.socket, "--json"]);
+
+  expect(added.status).toBe(200);
+  expect(JSON.parse(stdout)).toMatchObject([{ containerId: "cc33", pod: "default/web" }]);
 });
 
 it("says of pods that a plugin attached while the agent was away, and that it was killed before it noted, that they are there", async () => {

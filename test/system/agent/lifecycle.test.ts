@@ -75,13 +75,14 @@ describe("The agent's process", () => {
     await agent.kill();
     await agent.restart();
     expect((await agent.request("GET", "/endpoint")).json).toEqual([expect.objectContaining({ id: expect.any(Number) })]);
+    expect((await agent.request("GET", "/history")).json).toEqual([expect.objectContaining({ event: "add" })]);
 
     await agent.kill();
     writeFileSync(join(agent.runDir, "state", "boot-id"), "11111111-2222-3333-4444-555555555555\n");
     mkdirSync(join(agent.runDir, "deletequeue"), { recursive: true });
     writeFileSync(join(agent.runDir, "deletequeue", `${"0".repeat(64)}.json`), "{}");
     await agent.restart();
-    expect((await agent.request("GET", "/endpoint")).json).toEqual([]);
+    expect([(await agent.request("GET", "/endpoint")).json, (await agent.request("GET", "/history")).json]).toEqual([[], []]);
     await agent.until("the old state to go", () => !readdirSync(agent.runDir).some((name) => name.startsWith("old-")));
     expect(existsSync(join(agent.runDir, "deletequeue", `${"0".repeat(64)}.json`))).toBe(false);
   });

@@ -1,9 +1,11 @@
 /** `tortiectl bundle` on a host whose files, logs and environment are full of secrets, and of what may stop whoever reads them. */
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { generateKeyPairSync, randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Agent } from "../../support/agent.ts";
+import { Agent, cniCallBody } from "../../support/agent.ts";
+import { localConf, podArgs } from "../../support/conf.ts";
 import { ending, fresh } from "../../support/fixtures.ts";
 import { BIN_DIR, Node } from "../../support/node.ts";
 import { commandsOf } from "../../support/page.ts";
@@ -29,7 +31,7 @@ const SECRETS = {
   "foreign token": jwt(),
   "bootstrap token": "abcdef.0123456789abcdef",
   "foreign password": word(),
-  "ui token": word(),
+  "ui token": randomBytes(24).toString("base64url"),
 } as const satisfies NamedSecrets;
 
 const node = fresh(Node.create);
@@ -63,7 +65,7 @@ function plantSecrets(): { readonly netDir: string; readonly log: string } {
     JSON.stringify({ key: SECRETS["etcd key"] }),
     `curl -u admin https://admin:${SECRETS["foreign password"]}@registry.example/v2/ --token=${SECRETS.token}`,
     `joined with ${SECRETS["bootstrap token"]}`,
-    `http://127.0.0.1:4321/?token=${SECRETS["ui token"]}`,
+    `http://127.0.0.1:4321/${SECRETS["ui token"]}/events`,
     `password: "${SECRETS["foreign password"]}"`,
     `proxy http://me:${SECRETS["proxy password"]}@10.0.0.9:3128 refuses`,
     "2030-01-01T10:00:01.000Z info DEL done container=c1 interface=eth0",
@@ -72,14 +74,14 @@ function plantSecrets(): { readonly netDir: string; readonly log: string } {
   return { netDir, log };
 }
 
-async function bundle(netDir: string, ...options: readonly string[]) {
+async function bundle(netDir: string, options: readonly string[] = [], binds: Readonly<Record<string, string>> = {}) {
   const output = join(node.dir, `bundle-${options.length}.tar.gz`);
   const env = {
     PATH: "/usr/sbin:/usr/bin:/sbin:/bin",
     ETCD_PASSWORD: SECRETS["etcd password"],
     HTTPS_PROXY: `http://me:${SECRETS["proxy password"]}@10.0.0.9:3128`,
   };
-  const run = await node.run([join(BIN_DIR, "tortiectl"), "bundle", "--net-dir", netDir, "--output", output, ...options], { env });
+  const run = await node.run([join(BIN_DIR, "tortiectl"), "bundle", "--net-dir", netDir, "--output", output, ...options], { env, binds });
   return { ...run, output };
 }
 
@@ -96,7 +98,7 @@ function unpacked(archive: string): string {
 it("holds what a report needs, and none of the host's secrets in any form", async () => {
   const { netDir } = plantSecrets();
   const agent = ending(await Agent.start(node, { args: ["--datastore-type", "local", "--datastore-path", node.datastorePath] }));
-  const { exit, stdout, stderr, output } = await bundle(netDir, "--socket", agent.socket);
+  const { exit, stdout, stderr, output } = await bundle(netDir, ["--socket", agent.socket]);
   expect(`${exit} ${stderr}`).toBe("0 ");
   expect(statSync(output).mode & 0o777).toBe(0o600);
   const folder = unpacked(output);
@@ -125,6 +127,70 @@ it("holds what a report needs, and none of the host's secrets in any form", asyn
   expect(stdout).toMatch(/hidden {2}.*private key \d+ ×/);
 });
 
+/** What a node of a cluster has beside Tortie: kubelet's files, those of a control plane with etcd, and the agent's own settings. */
+function plantNode(): NamedSecrets {
+  const secrets = {
+    "kubelet's key": pem(),
+    "kubelet's token": word(),
+    "pod's token": jwt(),
+    "service accounts' key": pem(),
+    "administrator's key": pem(),
+    "etcd's password": word(),
+    "calicoctl's password": word(),
+  };
+  const folder = (path: string) => {
+    mkdirSync(join(node.dir, path), { recursive: true });
+    return join(node.dir, path);
+  };
+  const [pki, etc] = [folder("kubelet/pki"), folder("etc/kubernetes/pki")];
+  const pod = folder("kubelet/pods/0f1e/volumes/kubernetes.io~projected/kube-api-access-x/..data");
+  const certificate = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
+  writeFileSync(join(pki, "kubelet-client-2030.pem"), `${certificate}${secrets["kubelet's key"]}`);
+  symlinkSync("kubelet-client-2030.pem", join(pki, "kubelet-client-current.pem"));
+  const users = (user: object) => JSON.stringify({ apiVersion: "v1", kind: "Config", users: [{ name: "u", user }] });
+  writeFileSync(join(node.dir, "kubelet", "kubeconfig"), users({ token: secrets["kubelet's token"] }));
+  writeFileSync(join(pod, "token"), secrets["pod's token"]);
+  symlinkSync("..data/token", join(pod, "..", "token"));
+  writeFileSync(join(etc, "sa.key"), secrets["service accounts' key"]);
+  const key = Buffer.from(secrets["administrator's key"]).toString("base64");
+  writeFileSync(join(etc, "..", "admin.conf"), users({ "client-key-data": key }));
+  writeFileSync(join(folder("etc/tortie"), "tortie-node.env"), `TORTIE_LOG_LEVEL=debug\nETCD_PASSWORD="${secrets["etcd's password"]}"\n`);
+  writeFileSync(join(folder("etc/calico"), "calicoctl.cfg"), `spec:\n  etcdPassword: ${secrets["calicoctl's password"]}\n`);
+  return secrets;
+}
+
+/** In each form that its reader could take back: as it is, behind 0 to 2 bytes in base64, in hexadecimal digits. */
+function encoded(secret: string): readonly string[] {
+  const base64 = [0, 1, 2].map((before) => Buffer.from("-".repeat(before) + secret.trim()).toString("base64"));
+  return [secret, `got ${Buffer.from(secret.trim()).toString("hex")}`, ...base64.map((text) => `got ${text}`)];
+}
+
+it("hides what kubelet, a control plane, pods and the page of tortiectl have on this node, and has the history", async () => {
+  const { netDir, log } = plantSecrets();
+  const planted = plantNode();
+  await using agent = await Agent.start(node, { args: ["--datastore-type", "local", "--datastore-path", node.datastorePath] });
+  const pod = await node.addPod("web");
+  const added = await agent.call("add", cniCallBody(localConf(node), { netns: pod.netnsPath, args: podArgs("web") }));
+  const [file = "", ...words] = node.commandLine([join(BIN_DIR, "tortiectl"), "ui", "--json", "--socket", agent.socket]);
+  const page = spawn(file, words, { stdio: ["ignore", "pipe", "inherit"] });
+  const [answer] = await once(page.stdout, "data");
+  const { url }: { url: string } = JSON.parse(String(answer));
+  const secrets: NamedSecrets = { ...planted, "page's token": new URL(url).pathname.replaceAll("/", "") };
+  writeFileSync(log, `${Object.values(planted).flatMap(encoded).join("\n")}\nopen ${url} now\nthe end\n`);
+
+  const binds = { "/var/lib/kubelet": join(node.dir, "kubelet"), "/etc": join(node.dir, "etc") };
+  const { exit, output } = await bundle(netDir, ["--socket", agent.socket], binds);
+  page.kill();
+
+  expect([added.status, exit, Object.values(secrets).every(({ length }) => length >= 20)]).toEqual([200, 0, true]);
+  const folder = unpacked(output);
+  expect(secretsIn(node.dir, secrets).length).toBeGreaterThan(30);
+  expect(secretsIn(folder, secrets)).toEqual([]);
+  const kept = readFileSync(join(folder, "logs", node.dir, "cni.log"), "utf8");
+  expect(kept).toMatch(/open http:\/\/127\.0\.0\.1:\d+\/\[hidden\]\/ now\nthe end/);
+  expect(JSON.parse(readFileSync(join(folder, "agent/history.json"), "utf8"))).toMatchObject([{ event: "add", pod: "default/web" }]);
+});
+
 it("is bounded, whatever lies where its parts should be", async () => {
   const { netDir } = plantSecrets();
   const huge = join(node.dir, "huge.log");
@@ -138,7 +204,7 @@ it("is bounded, whatever lies where its parts should be", async () => {
   writeFileSync(join(netDir, "20-damaged.conflist"), "{");
   writeFileSync(join(netDir, "30-greedy.conflist"), JSON.stringify({ plugins: [{ type: "x", log_file_path: "/etc/shadow" }] }));
   const logs = [huge, line, pipe, device, "/nowhere.log"].flatMap((file) => ["--log", file]);
-  const { exit, stdout, output } = await bundle(netDir, "--json", "--max-size", "2", ...logs);
+  const { exit, stdout, output } = await bundle(netDir, ["--json", "--max-size", "2", ...logs]);
   expect(exit).toBe(0);
   const { parts, hidden }: { parts: { path: string; bytes: number; isCut: boolean; missing?: string }[]; hidden: object } =
     JSON.parse(stdout);
@@ -171,5 +237,5 @@ it("never overwrites a file, and refuses a size that makes no sense", async () =
   const second = await bundle(netDir);
   expect([first.exit, second.exit]).toEqual([0, 2]);
   expect(second.stderr).toMatch(/is there already\n {2}next {2}remove it, or name another file with --output \(option-invalid\)/);
-  expect((await bundle(netDir, "--max-size", "0")).stderr).toContain("option-invalid");
+  expect((await bundle(netDir, ["--max-size", "0"])).stderr).toContain("option-invalid");
 });

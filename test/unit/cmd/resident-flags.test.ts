@@ -1,6 +1,7 @@
 /** A wrong command line of the programs that live on. */
 import { AGENT } from "../../../agent/start/options.ts";
 import { parseFlags } from "../../../cmd/resident-flags.ts";
+import { CONTROLLER } from "../../../controller/options.ts";
 
 describe("a wrong command line of tortie-node", () => {
   it.each([
@@ -12,5 +13,13 @@ describe("a wrong command line of tortie-node", () => {
     [["--run-dir"], "the value of --run-dir is missing"],
   ])("%j is refused with what was meant", async (argv, message) => {
     await expect(parseFlags(AGENT, "The agent.", argv)).rejects.toThrow(new Error(message));
+  });
+});
+
+describe("an option that is given twice", () => {
+  const each = [AGENT, CONTROLLER].flatMap((of) => [...Object.keys(of.table), "config"].map((name) => ({ of, name })));
+
+  it.each(each)("$of.program refuses --$name", async ({ of, name }) => {
+    await expect(parseFlags(of, "It.", [`--${name}=1`, `--${name}=2`])).rejects.toThrow(`--${name} is given twice, and only one can count`);
   });
 });

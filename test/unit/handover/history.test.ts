@@ -19,25 +19,19 @@ function entry(changes: Partial<HistoryEntry> = {}): HistoryEntry {
 const at = (second: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, second)).toISOString();
 
 describe("the history's files", () => {
-  it("are written once for all that was noted together, and not before", () => {
-    const batches: (() => void)[] = [];
-    const writer = new HistoryWriter(directory, { later: (work) => void batches.push(work) });
+  it("have what was noted as soon as it was", () => {
+    const writer = new HistoryWriter(directory);
 
-    writer.note(entry());
-    writer.note(entry({ containerId: "bb22" }));
+    expect([writer.note(), readHistory(directory)]).toEqual([true, []]);
+    expect(writer.note(entry(), entry({ containerId: "bb22" }))).toBe(true);
 
-    expect([batches.length, readHistory(directory)]).toEqual([1, []]);
-    batches[0]?.();
     expect(readHistory(directory).map(({ containerId }) => containerId)).toEqual(["bb22", "aa11"]);
   });
 
   it("are two at most, of which the older one is dropped, and belong to root alone", () => {
-    const writer = new HistoryWriter(directory, { limitBytes: 2_000, later: () => undefined });
+    const writer = new HistoryWriter(directory, 2_000);
 
-    for (let number = 0; number < 100; number++) {
-      writer.note(entry({ containerId: `cid${number}` }));
-      writer.flush();
-    }
+    for (let number = 0; number < 100; number++) writer.note(entry({ containerId: `cid${number}` }));
 
     expect(readdirSync(directory).sort()).toEqual(["history.1.jsonl", "history.jsonl"]);
     for (const name of readdirSync(directory)) {
@@ -50,13 +44,11 @@ describe("the history's files", () => {
   });
 
   it("go on after a line that a killed process has cut", () => {
-    const writer = new HistoryWriter(directory, { later: () => undefined });
+    const writer = new HistoryWriter(directory);
     writer.note(entry());
-    writer.flush();
     appendFileSync(join(directory, "history.jsonl"), '{"time":"2026-01-0');
 
     writer.note(entry({ containerId: "bb22" }));
-    writer.flush();
 
     expect(readHistory(directory).map(({ containerId }) => containerId)).toEqual(["bb22", "aa11"]);
   });
@@ -97,18 +89,15 @@ describe("the history's files", () => {
 
   it("do not stop their writer where they cannot be written", () => {
     writeFileSync(join(directory, "in-the-way"), "");
-    const writer = new HistoryWriter(join(directory, "in-the-way", "history"), { later: () => undefined });
+    const writer = new HistoryWriter(join(directory, "in-the-way", "history"));
 
-    writer.note(entry());
-
-    expect(writer.flush()).toBe(false);
+    expect(writer.note(entry())).toBe(false);
   });
 
   it("hold what an error quotes on one line, cut", () => {
-    const writer = new HistoryWriter(directory, { later: () => undefined });
+    const writer = new HistoryWriter(directory);
 
     writer.note(entry({ outcome: "failed", message: `\u001b[2J${"m".repeat(50_000)}` }));
-    writer.flush();
 
     expect(readFileSync(join(directory, "history.jsonl"), "utf8").length).toBeLessThan(3_000);
     expect(readHistory(directory)[0]?.message).toMatch(/^\\u001b\[2Jm+…$/);
@@ -117,7 +106,7 @@ describe("the history's files", () => {
 
 describe("reading the history", () => {
   beforeEach(() => {
-    using writer = new HistoryWriter(directory, { later: () => undefined });
+    const writer = new HistoryWriter(directory);
     writer.note(entry({ containerId: "aa11", pod: "default/web", addresses: ["10.0.0.1"] }));
     writer.note(entry({ containerId: "aa22", pod: "default/db", addresses: ["10.0.0.11", "fd00::1"] }));
   });

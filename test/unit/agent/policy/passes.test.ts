@@ -253,4 +253,32 @@ describe("passes of policy", () => {
     await settled();
     expect(passes.isSettled).toBe(false);
   });
+
+  it("compare for whoever asks after the table was read once more, and say when the kernel refuses", async () => {
+    const [reads, refusals]: [PromiseWithResolvers<void>[], string[]] = [[], []];
+    const { clock, passes } = world({
+      async replace() {
+        const read = Promise.withResolvers<void>();
+        reads.push(read);
+        await read.promise;
+        return [];
+      },
+    });
+    passes.open();
+    await settled();
+    let isOver = false;
+    void passes.compared(NEVER).then(() => (isOver = true));
+    reads[0]?.resolve();
+    await clock.advance(100);
+    expect([reads.length, isOver, passes.isSettled]).toEqual([2, false, false]);
+    reads[1]?.resolve();
+    await settled();
+    expect([reads.length, isOver, passes.isSettled]).toEqual([2, true, true]);
+
+    passes.compared(NEVER).catch((error: Error) => refusals.push(error.message));
+    await clock.advance(100);
+    reads[2]?.reject(new Error("no room"));
+    await settled();
+    expect(refusals).toEqual(["no room"]);
+  });
 });

@@ -1,7 +1,7 @@
 /** What holds for all commands of tortiectl: each has --json, and examples that are right. */
 import picocolors from "picocolors";
 import { tortiectl } from "../../../../cmd/tortiectl/main.ts";
-import { commandNamedBy, neededWords, shapeOf } from "../../../../cmd/tortiectl/usage.ts";
+import { commandNamedBy, neededWords, shapeOf, twiceOf } from "../../../../cmd/tortiectl/usage.ts";
 
 async function output(argv: readonly string[], columns?: number): Promise<string> {
   const lines: string[] = [];
@@ -57,6 +57,38 @@ describe("tortiectl", () => {
       }
     }
     expect(without.sort()).toEqual(["nat remove", "node config", "node metrics", "routes remove", "routes show", "version"]);
+  });
+
+  it("takes each option of each command once, but for those that take a list and say so", async () => {
+    const lists: string[] = [];
+    for (const path of await leaves()) {
+      const shape = shapeOf(await output([...path, "--help"]));
+      for (const [name, { takesValue, isList }] of shape.options) {
+        const once = takesValue ? [`--${name}`, "x"] : [`--${name}`];
+        expect(twiceOf([...path, ...once], shape)).toBeUndefined();
+        expect(twiceOf([...path, ...once, ...once], shape)).toEqual(
+          isList ? undefined : expect.stringContaining(`--${name} is given twice`),
+        );
+        if (isList) lists.push(`${path.join(" ")} --${name}`);
+      }
+    }
+    expect(lists.sort()).toEqual([
+      "bundle --log",
+      "cni add --ips",
+      "cni add --port-mapping",
+      "cni check --ips",
+      "cni check --port-mapping",
+      "cni del --ips",
+      "cni del --port-mapping",
+      "cni gc --valid",
+      "connectivity test --egress",
+      "connectivity test --node",
+      "connectivity test --only",
+      "install --bin-dir",
+      "ipam release --container",
+      "ipam release --handle",
+      "ipam release --ip",
+    ]);
   });
 
   it("breaks the lines of its help where the terminal ends", async () => {

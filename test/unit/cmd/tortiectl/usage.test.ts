@@ -37,9 +37,9 @@ describe("the help of a command", () => {
       usage: "tortiectl net join <list> <netns> [name]",
       commands: [],
       options: new Map([
-        ["help", { takesValue: false, choices: [] }],
-        ["to", { takesValue: true, choices: ["local", "etcdv3"] }],
-        ["dry-run", { takesValue: false, choices: [] }],
+        ["help", { short: "h", takesValue: false, isList: false, choices: [] }],
+        ["to", { takesValue: true, isList: false, choices: ["local", "etcdv3"] }],
+        ["dry-run", { takesValue: false, isList: false, choices: [] }],
       ]),
     });
     expect(shapeOf(GROUP).commands).toEqual(["join", "leave"]);
@@ -78,6 +78,10 @@ describe("a wrong command line", () => {
     ],
     [["completion", "tcsh"], 'SHELL "tcsh": one of "bash", "zsh", "fish" is wanted', "option-invalid"],
     [["ipam", "show", "--ip", "foo"], '--ip "foo" is not an address', "option-invalid"],
+    [["node", "list", "--socket", "/x", "--socket=/y"], "--socket is given twice, and only one can count", "option-invalid"],
+    [["ipam", "show", "-o", "wide", "--output", "yaml"], "--output is given twice, and only one can count", "option-invalid"],
+    [["repair", "node", "--yes", "--no-yes"], "--yes is given twice, and only one can count", "option-invalid"],
+    [["explain", "ip", "10.1.2.3", "--netDir", "/x", "--net-dir", "/y"], "--net-dir is given twice", "option-invalid"],
   ])("%j: status 2, what is wrong and what would be right", async (argv, message, word) => {
     const { exit, out, err } = await run(...argv);
 

@@ -71,11 +71,19 @@ it("tells the error of the last operation of a pod that has no network, and not 
   expect(explain(facts({ history, attachments: [attached()] })).results.map(({ status }) => status)).toEqual(["ok"]);
 });
 
+const CLOSED = { isKnown: false, differences: ["map to-endpoint lacks cali1"], isServed: true } as const;
+const OTHERWISE = { ...CLOSED, isKnown: true } as const;
+
 describe("a repair", () => {
   it.each([
     ["of what differs on the host mends it", attached({ differences: [ROUTE] }), ["mend"], 0],
     ["of a record that is wrong writes it", attached({ recordDifferences: ["it says 10.0.0.2"] }), ["record"], 0],
     ["of a container that is gone removes it", attached({ sandbox: "gone", differences: undefined }), ["remove"], 0],
+    ["of a pod that the policy's table does not know has the agent open it", attached({ policy: CLOSED }), ["policy"], 0],
+    ["of a pod that the table judges otherwise has the agent mend it", attached({ policy: OTHERWISE }), ["policy"], 0],
+    ["of a table that is missing has the agent make it", attached({ policy: { ...CLOSED, isKnown: undefined } }), ["policy"], 0],
+    ["of a closed pod leaves it to an agent where there is none", attached({ policy: { ...CLOSED, isServed: false } }), [], 2],
+    ["of a pod that policy judges as it should does nothing", attached({ policy: { ...OTHERWISE, differences: [] } }), [], 0],
     ["of a link whose sandbox nobody can prove does nothing", attached({ sandbox: "lost", differences: undefined }), [], 1],
     ["of what differs inside the container does nothing", attached({ differences: [{ ...ROUTE, side: "pod" }] }), [], 1],
     ["of what waits for its DEL does nothing", attached({ differences: [ROUTE], deletionWaitsSince: "2026-01-01T00:00:00Z" }), [], 1],
@@ -96,7 +104,7 @@ it("gives each thing that is wrong its next step", () => {
     ],
     recordDifferences: ["it says 10.0.0.2"],
     deletionWaitsSince: "2026-01-01T00:00:00Z",
-    isKnownToPolicy: false,
+    policy: { isKnown: false, differences: [], isServed: true },
     shown: { ...SHOWN, mtu: { hostEnd: 1500, podEnd: 1400, uplink: { name: "eth0", mtu: 1300 } } },
   });
 
