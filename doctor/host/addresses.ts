@@ -1,17 +1,13 @@
 /** Judges the addresses of the datastore that this host's list names: whether the next pod gets one, and whether what is stored agrees. */
-import { createIpamHost, systemClock } from "../../ipam-plugin/host.ts";
-import { ipamFindings, type Finding as Shortage } from "../../ipam-plugin/status.ts";
-import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
-import { nodeName } from "../../lib/config/node-name.ts";
+import { systemClock } from "../../ipam-plugin/host.ts";
+import type { Finding as Shortage } from "../../ipam-plugin/status.ts";
 import type { Datastore } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
-import { openDatastore } from "../../lib/datastore/open.ts";
-import { isThere } from "../../lib/system/files.ts";
 import { check } from "../check.ts";
 import { abridged } from "../checks.ts";
 import { nextStep, type Problem } from "../problem.ts";
 import { type Finding, failed, skipped, warned, well } from "../report.ts";
-import type { HostView, OwnList } from "./view.ts";
+import type { HostView } from "./view.ts";
 
 /** Gives operations under way the time to end before what was found is looked at again; as long as `tortiectl ipam check` gives them. */
 const SETTLE_MS = 2_000;
@@ -25,27 +21,24 @@ const SHORTAGES: Readonly<Record<Shortage["kind"], { readonly word: string; read
 };
 
 export async function pools(view: HostView): Promise<readonly Finding[]> {
-  return withStore(view, async (datastore, { config, file }) => {
-    if (!["tortie-ipam", "calico-ipam"].includes(config.ipam.type))
-      return [skipped(file, `addresses come from ${config.ipam.type || "nobody"}`)];
-    const host = createIpamHost({ datastore, log: { error() {} } });
-    const found = await ipamFindings({ config, nodeName: nodeName(config) }, host);
-    if (found.length === 0) return [well(datastore.description, "the next pod gets an address")];
-    view.isStoreAway = found.some(({ kind }) => kind === "unreachable");
-    return found.map(({ kind, message }) => failed(datastore.description, message, SHORTAGES[kind]));
-  });
+  const { datastore, config, file } = await view.store();
+  const found = await view.shortages();
+  if (found === undefined) return [skipped(file, `addresses come from ${config.ipam.type || "nobody"}`)];
+  if (found.length === 0) return [well(datastore.description, "the next pod gets an address")];
+  return found.map(({ kind, message }) => failed(datastore.description, message, SHORTAGES[kind]));
 }
 
 export async function stored(view: HostView): Promise<readonly Finding[]> {
-  return withStore(view, async (datastore, _own, unreadable) => {
-    if (view.isStoreAway) return [skipped(datastore.description, "it does not answer, as pools says")];
-    try {
-      return await judgeStore(datastore, unreadable);
-    } catch (error) {
-      if (!isDatastoreFailure(error, "unauthorized")) throw error;
-      return [skipped(datastore.description, "the plugins' account may not list what is compared: tortiectl doctor --cluster does")];
-    }
-  });
+  const { datastore, unreadable } = await view.store();
+  const found = await view.shortages();
+  // Waits no second time for a server that is away.
+  if (found?.some(({ kind }) => kind === "unreachable")) return [skipped(datastore.description, "it does not answer, as pools says")];
+  try {
+    return await judgeStore(datastore, unreadable);
+  } catch (error) {
+    if (!isDatastoreFailure(error, "unauthorized")) throw error;
+    return [skipped(datastore.description, "the plugins' account may not list what is compared: tortiectl doctor --cluster does")];
+  }
 }
 
 /** Compares blocks, affinities, handles and endpoints, as `tortiectl ipam check` does. @param unreadable what lists had to leave out */
@@ -62,19 +55,4 @@ export async function judgeStore(datastore: Datastore, unreadable: ReadonlySet<s
 function findingOf(problem: Problem): Finding {
   const { kind, object, message, severity } = problem;
   return (severity === "note" ? warned : failed)(object, message, { word: kind, next: nextStep(problem) });
-}
-
-type Work = (datastore: Datastore, own: OwnList, unreadable: ReadonlySet<string>) => Promise<readonly Finding[]>;
-
-async function withStore(view: HostView, work: Work): Promise<readonly Finding[]> {
-  const own = view.ownList();
-  if (own === undefined) return [skipped("datastore", "no list of this host names one")];
-  const { env } = view.options;
-  // Looking must not create the file; the first ADD does.
-  if (chooseDatastore(own.config, env) === "local" && !isThere(own.config.datastorePath)) {
-    return [skipped(own.config.datastorePath, "it is not there yet: the first pod makes it")];
-  }
-  const unreadable = new Set<string>();
-  await using datastore = await openDatastore(own.config, env, ({ message }) => void unreadable.add(message));
-  return await work(datastore, own, unreadable);
 }

@@ -55,7 +55,7 @@ export const HOST_CHECKS: readonly Check<HostView>[] = [
 
 /** Looks at this host and changes nothing. A check that cannot look says so and keeps no other from looking. */
 export async function runHostDoctor(options: HostOptions): Promise<Report> {
-  using view = new HostView(options);
+  await using view = new HostView(options);
   const results = await runChecks(HOST_CHECKS, view);
   return { time: new Date().toISOString(), host: options.host, version: options.version, results };
 }

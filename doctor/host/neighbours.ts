@@ -52,17 +52,37 @@ export function leavesAlone(configuration: string, prefix: string): boolean {
   });
 }
 
+/** What it does with each link, by index (NetworkManager's nm-config.c): "managed" is true, false when somebody said so, or absent. */
+const NETWORK_MANAGER_STATE = "run/NetworkManager/devices";
+
 export function networkManager(view: HostView): readonly Finding[] {
   const { root } = view.options;
   if (!isThere(join(root, "run/NetworkManager"))) return [skipped("NetworkManager", "it does not run here")];
-  const [prefix = "cali"] = guardedPrefixes(view.options.env.FELIX_INTERFACEPREFIX);
+  const prefix = prefixOf(view);
+  const next = `write /etc/NetworkManager/conf.d/tortie.conf with "[keyfile]" and "unmanaged-devices=interface-name:${prefix}*;interface-name:vxlan.calico;interface-name:vxlan-v6.calico", then: nmcli general reload`;
+  const known = view.hostEnds().flatMap(({ index, name }) => {
+    const state = join(root, NETWORK_MANAGER_STATE, String(index));
+    return isThere(state) ? [{ name, isManaged: settingsIn(readText(state)).get("managed") === "true" }] : [];
+  });
+  const managed = known.filter(({ isManaged }) => isManaged);
+  if (managed.length > 0) {
+    const message = "NetworkManager manages it: it may take addresses and routes away";
+    return abridged(
+      managed.map(({ name }) => failed(`interface ${name}`, message, { next })),
+      "NetworkManager",
+    );
+  }
   const text = [
     ...NETWORK_MANAGER.flatMap((directory) => textsIn(join(root, directory))),
     textAt(join(root, "etc/NetworkManager/NetworkManager.conf")),
   ];
-  if (leavesAlone(text.join("\n"), prefix)) return [well("NetworkManager", "it leaves the interfaces of pods alone")];
-  const next = `write /etc/NetworkManager/conf.d/tortie.conf with "[keyfile]" and "unmanaged-devices=interface-name:${prefix}*;interface-name:vxlan.calico;interface-name:vxlan-v6.calico", then: nmcli general reload`;
-  return [warned("NetworkManager", `nothing keeps it from interfaces ${prefix}*: it may take their addresses and routes away`, { next })];
+  // Distributions have udev rules that keep it from interfaces of pods too, so what it does counts where it can be seen.
+  if (known.length > 0 || leavesAlone(text.join("\n"), prefix)) return [well("NetworkManager", "it leaves the interfaces of pods alone")];
+  return [
+    warned("NetworkManager", `no file of its own keeps it from interfaces ${prefix}*: it may take their addresses and routes away`, {
+      next,
+    }),
+  ];
 }
 
 function textsIn(directory: string): readonly string[] {

@@ -65,7 +65,8 @@ const PRODUCTS: readonly Product[] = [
     links: /^(kube-bridge|kube-dummy-if)$/,
     rules: /^chain KUBE-(ROUTER|NWPLCY|POD-FW)/,
     processes: ["kube-router"],
-    remove: "kube-router --cleanup-config",
+    remove:
+      "kube-router --cleanup-config, or ip link delete kube-bridge, and iptables -F and -X for each chain KUBE-ROUTER-* and KUBE-POD-FW-*",
   },
   {
     name: "Antrea",

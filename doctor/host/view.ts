@@ -7,19 +7,26 @@ import { type FoundChain, listChains } from "../../dataplane/nftables/others.ts"
 import { type Link, listLinks } from "../../dataplane/rtnetlink/link.ts";
 import { type KernelRoute, listRoutes } from "../../dataplane/rtnetlink/route.ts";
 import { type FoundAgent, findAgent, type RunDirectory, runDirectoryOf } from "../../handover/run-directory.ts";
+import { createIpamHost } from "../../ipam-plugin/host.ts";
+import { ipamFindings, type Finding as Shortage } from "../../ipam-plugin/status.ts";
 import { bitsOf, type Family } from "../../lib/addresses/address.ts";
 import type { Environment } from "../../lib/cni/protocol.ts";
 import { type Conflist, readConflist } from "../../lib/cni/runtime/conflist.ts";
 import { configOfConflist } from "../../lib/config/conflist.ts";
-import { isKubernetesConfigured } from "../../lib/config/datastore-choice.ts";
+import { chooseDatastore, isKubernetesConfigured } from "../../lib/config/datastore-choice.ts";
 import type { NetworkConfig } from "../../lib/config/decode.ts";
+import { nodeName } from "../../lib/config/node-name.ts";
+import type { Datastore } from "../../lib/datastore/datastore.ts";
+import { openDatastore } from "../../lib/datastore/open.ts";
 import { namingPrivilege, TortieError } from "../../lib/errors/errors.ts";
 import type { ApiConfig } from "../../lib/kubernetes/config/api-config.ts";
 import { resolveApiConfig } from "../../lib/kubernetes/config/resolve.ts";
 import { isThere } from "../../lib/system/files.ts";
 import { once } from "../../lib/system/waiting.ts";
 import { guardedPrefixes } from "../../lib/workload/names.ts";
+import { NotLooked } from "../checks.ts";
 import type { PolicyFacts } from "../policy.ts";
+import { skipped } from "../report.ts";
 
 export interface AgentCheck {
   readonly name: string;
@@ -73,21 +80,23 @@ export interface SeenAgent {
 /** Ends like this: files that libcni reads as network configurations. */
 const CONFIGURATION = /\.(conf|conflist|json)$/;
 
-export class HostView implements Disposable {
+/** Has the datastore that our list names. */
+export interface OwnStore extends OwnList {
+  readonly datastore: Datastore;
+  /** Collects what lists had to leave out. */
+  readonly unreadable: Set<string>;
+}
+
+export class HostView implements AsyncDisposable {
   readonly options: HostOptions;
   readonly run: RunDirectory;
-  /** Keeps a check from waiting for a datastore that has not answered another one. */
-  isStoreAway = false;
-  readonly #sockets = new HostSockets();
+  readonly #opened = new AsyncDisposableStack();
+  /** Serves nftables and rtnetlink of the namespace that this process is in. */
+  readonly sockets = this.#opened.use(new HostSockets());
 
   constructor(options: HostOptions) {
     this.options = options;
     this.run = runDirectoryOf(options.socket);
-  }
-
-  /** Serves nftables and rtnetlink of the namespace that this process is in. */
-  get sockets(): HostSockets {
-    return this.#sockets;
   }
 
   /** Lists the network configurations in the order in which runtimes take them: the first one counts. */
@@ -114,16 +123,16 @@ export class HostView implements Disposable {
   });
 
   /** @throws NetlinkError */
-  readonly links = once((): readonly Link[] => listLinks(this.#sockets.route));
+  readonly links = once((): readonly Link[] => listLinks(this.sockets.route));
 
   /** Lists the routes of the main table, of both families. @throws NetlinkError */
-  readonly routes = once((): readonly KernelRoute[] => [...listRoutes(this.#sockets.route, 4), ...listRoutes(this.#sockets.route, 6)]);
+  readonly routes = once((): readonly KernelRoute[] => [...listRoutes(this.sockets.route, 4), ...listRoutes(this.sockets.route, 6)]);
 
   /** Lists the chains of the packet filter, whoever made them. @throws NetlinkError */
-  readonly chains = once((): readonly FoundChain[] => listChains(this.#sockets.netfilter));
+  readonly chains = once((): readonly FoundChain[] => listChains(this.sockets.netfilter));
 
   /** @throws NetlinkError */
-  readonly hasFelix = once((): boolean => hasFelixChains(this.#sockets));
+  readonly hasFelix = once((): boolean => hasFelixChains(this.sockets));
 
   /** Lists the host ends of attachments, whoever made them. */
   readonly hostEnds = once((): readonly Link[] => {
@@ -144,8 +153,30 @@ export class HostView implements Disposable {
     return resolveApiConfig(own.config, this.options.env);
   });
 
-  [Symbol.dispose](): void {
-    this.#sockets[Symbol.dispose]();
+  /** @throws NotLooked where there is none to open, TortieError */
+  readonly store = once(async (): Promise<OwnStore> => {
+    const own = this.ownList();
+    if (own === undefined) throw new NotLooked(skipped("datastore", "no list of this host names one"));
+    const { env } = this.options;
+    const { datastorePath } = own.config;
+    // Looking must not create the file; the first ADD does.
+    if (chooseDatastore(own.config, env) === "local" && !isThere(datastorePath)) {
+      throw new NotLooked(skipped(datastorePath, "it is not there yet: the first pod makes it"));
+    }
+    const unreadable = new Set<string>();
+    const datastore = await openDatastore(own.config, env, ({ message }) => void unreadable.add(message));
+    return { ...own, datastore: this.#opened.use(datastore), unreadable };
+  });
+
+  /** Says what keeps the next pod from an address; `undefined`: addresses come from somebody else's plugin. @throws as `store` */
+  readonly shortages = once(async (): Promise<readonly Shortage[] | undefined> => {
+    const { config, datastore } = await this.store();
+    if (!["tortie-ipam", "calico-ipam"].includes(config.ipam.type)) return undefined;
+    return ipamFindings({ config, nodeName: nodeName(config) }, createIpamHost({ datastore, log: { error() {} } }));
+  });
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#opened.disposeAsync();
   }
 }
 

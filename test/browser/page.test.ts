@@ -8,7 +8,7 @@ import type { Explanation } from "../../doctor/explain/explanation.ts";
 import { openLocalDatastore } from "../../lib/datastore/local/local-datastore.ts";
 import type { PoolsDocument } from "../../ui/contract.ts";
 import { duration, grouped } from "../../ui/format.ts";
-import { cellAt, layoutOf, SIZES } from "../../ui/map/layout.ts";
+import { cellAt, layoutOf } from "../../ui/map/layout.ts";
 import { NodeBrowser, UiProcess } from "../support/browser.ts";
 import { shared } from "../support/fixtures.ts";
 import { signsOf } from "../support/map-pixels.ts";
@@ -134,7 +134,7 @@ describe("the page of tortiectl ui", () => {
     await page
       .locator(".map")
       .first()
-      .click({ position: { x: x + SIZES.large.cell / 2, y: y + SIZES.large.cell / 2 } });
+      .click({ position: { x: x + layout.cell / 2, y: y + layout.cell / 2 } });
 
     await page.locator(".panel .explanation").waitFor();
 

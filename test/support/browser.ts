@@ -1,6 +1,6 @@
 /** The page of `tortiectl ui` in Debian's chromium, both on a pretend machine: opened, looked at, and ended with the test. */
 import { type ChildProcess, spawn } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { BIN_DIR, type Node } from "./node.ts";
@@ -8,6 +8,11 @@ import { BIN_DIR, type Node } from "./node.ts";
 const CHROMIUM = "/usr/bin/chromium";
 /** Only ends what hangs. */
 const LIMIT_MS = 120_000;
+
+/** Is where something is started: a pretend machine, or wherever a command line without change leads to. */
+export type Place = Pick<Node, "dir" | "commandLine">;
+
+export const HAS_CHROMIUM = existsSync(CHROMIUM);
 
 /** `tortiectl ui` as it runs. */
 export class UiProcess implements AsyncDisposable {
@@ -22,7 +27,7 @@ export class UiProcess implements AsyncDisposable {
   }
 
   /** @param args behind `tortiectl ui` */
-  static async start(node: Node, args: readonly string[]): Promise<UiProcess> {
+  static async start(node: Place, args: readonly string[]): Promise<UiProcess> {
     const line = node.commandLine([join(BIN_DIR, "tortiectl"), "ui", "--json", ...args], { env: {} });
     const child = spawn("/usr/bin/setpriv", ["--pdeathsig", "KILL", "--", ...line], { stdio: ["ignore", "pipe", "pipe"] });
     const url = await new Promise<string>((done, failed) => {
@@ -61,7 +66,7 @@ export class NodeBrowser implements AsyncDisposable {
     this.#browser = browser;
   }
 
-  static async start(node: Node): Promise<NodeBrowser> {
+  static async start(node: Place): Promise<NodeBrowser> {
     const program = join(node.dir, "browser");
     const line = node.commandLine([CHROMIUM]).map((word) => `'${word.replaceAll("'", "'\\''")}'`);
     writeFileSync(program, `#!/bin/sh\nexec ${line.join(" ")} "$@"\n`, { mode: 0o755 });

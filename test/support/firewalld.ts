@@ -1,51 +1,38 @@
 /** A real firewalld on a pretend machine, with a message bus of its own. */
-import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
-import type { Node, RunResult } from "./node.ts";
+import { until } from "./kubernetes/until.ts";
+import { HAS_MESSAGE_BUS, MessageBus } from "./message-bus.ts";
+import type { Node } from "./node.ts";
 
 const FIREWALLD = "/usr/sbin/firewalld";
-const DBUS = "/usr/bin/dbus-daemon";
-const LIMIT_MS = 60_000;
+const COMMAND = "/usr/bin/firewall-cmd";
 
 /** Whether the machine has it: scripts/system-packages installs it only where nothing would start it. */
-export const HAS_FIREWALLD = existsSync(FIREWALLD) && existsSync(DBUS);
+export const HAS_FIREWALLD = existsSync(FIREWALLD) && HAS_MESSAGE_BUS;
 
 export class Firewalld implements AsyncDisposable {
   readonly #node: Node;
-  readonly #address: string;
-  readonly #children: ChildProcess[] = [];
+  readonly #bus: MessageBus;
 
-  private constructor(node: Node) {
+  private constructor(node: Node, bus: MessageBus) {
     this.#node = node;
-    this.#address = `unix:path=${join(node.dir, "bus")}`;
+    this.#bus = bus;
   }
 
   static async start(node: Node): Promise<Firewalld> {
-    const made = new Firewalld(node);
-    const bus = join(node.dir, "bus.conf");
-    const rules = `<policy context="default"><allow send_destination="*" eavesdrop="true"/><allow eavesdrop="true"/><allow own="*"/></policy>`;
-    writeFileSync(bus, `<busconfig><type>system</type><listen>${made.#address}</listen><auth>EXTERNAL</auth>${rules}</busconfig>`);
-    mkdirSync(join(node.dir, "firewalld"));
-    made.#start([DBUS, `--config-file=${bus}`, "--nofork", "--nopidfile"]);
-    await made.#until("the bus", () => existsSync(join(node.dir, "bus")));
-    made.#start([
-      FIREWALLD,
-      "--nofork",
-      "--nopid",
-      "--system-config",
-      join(node.dir, "firewalld"),
-      "--log-file",
-      join(node.dir, "firewalld.log"),
-    ]);
-    await made.#until("firewalld", async () => (await made.#run("--state")).exit === 0);
-    return made;
+    const bus = await MessageBus.start(node);
+    const configuration = join(node.dir, "firewalld");
+    mkdirSync(configuration);
+    const log = join(node.dir, "firewalld.log");
+    bus.daemon([FIREWALLD, "--nofork", "--nopid", "--system-config", configuration, "--log-file", log]);
+    await until("firewalld", async () => (await bus.run([COMMAND, "--state"])).exit === 0);
+    return new Firewalld(node, bus);
   }
 
   /** Runs firewall-cmd. @throws Error when it fails */
-  async command(...args: readonly string[]): Promise<void> {
-    const { exit, stderr } = await this.#run(...args);
-    if (exit !== 0) throw new Error(`firewall-cmd ${args.join(" ")}: ${stderr}`);
+  command(...args: readonly string[]): Promise<void> {
+    return this.#bus.must([COMMAND, ...args]);
   }
 
   /** Its table as `nft` prints it. */
@@ -54,29 +41,7 @@ export class Firewalld implements AsyncDisposable {
     return stdout.replaceAll(/\s+packets \d+ bytes \d+/g, "");
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    for (const child of this.#children.reverse()) {
-      const ended = new Promise((resolve) => child.once("exit", resolve));
-      if (child.exitCode === null && child.signalCode === null && child.kill("SIGKILL")) await ended;
-    }
-  }
-
-  #run(...args: readonly string[]): Promise<RunResult> {
-    return this.#node.run(["/usr/bin/firewall-cmd", ...args], { env: this.#environment });
-  }
-
-  get #environment(): Readonly<Record<string, string>> {
-    return { DBUS_SYSTEM_BUS_ADDRESS: this.#address, PATH: "/usr/sbin:/usr/bin:/sbin:/bin" };
-  }
-
-  #start(argv: readonly string[]): void {
-    const line = this.#node.commandLine(argv, { env: this.#environment });
-    this.#children.push(spawn("/usr/bin/setpriv", ["--pdeathsig", "KILL", "--", ...line], { stdio: "ignore" }));
-  }
-
-  async #until(what: string, isTrue: () => boolean | Promise<boolean>): Promise<void> {
-    for (const end = performance.now() + LIMIT_MS; !(await isTrue()); await Bun.sleep(50)) {
-      if (performance.now() > end) throw new Error(`waited too long for ${what}`);
-    }
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#bus[Symbol.asyncDispose]();
   }
 }

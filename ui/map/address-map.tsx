@@ -119,7 +119,7 @@ function Outline({ layout, of, kind }: { readonly layout: MapLayout; readonly of
   }, [kind, of]);
   if (of === undefined) return null;
   const { x, y } = cellAt(layout, of.index, of.ordinal);
-  const side = `${SIZES[layout.size].cell}px`;
+  const side = `${layout.cell}px`;
   return <div ref={element} class={kind} style={{ left: `${x}px`, top: `${y}px`, width: side, height: side }} />;
 }
 
@@ -141,7 +141,7 @@ function Tip({
   const { x, y } = cellAt(layout, of.index, of.ordinal);
   const left = Math.max(0, Math.min(x, width - TIP_WIDTH));
   return (
-    <div class="tip" aria-hidden="true" style={{ left: `${left}px`, top: `${y + SIZES[layout.size].cell + 8}px` }}>
+    <div class="tip" aria-hidden="true" style={{ left: `${left}px`, top: `${y + layout.cell + 8}px` }}>
       {sentenceOf(block, of.ordinal)}
     </div>
   );

@@ -5,7 +5,7 @@ import type { BlockDocument } from "../contract.ts";
 export type MapSize = "small" | "medium" | "large";
 
 interface SizeFacts {
-  /** Pixels of an address, and between two. */
+  /** Pixels of an address at least, and between two. */
   readonly cell: number;
   readonly gap: number;
   /** Height of the line with the block's name. */
@@ -27,6 +27,8 @@ export function sizeFor(blocks: number): MapSize {
 
 export interface MapLayout {
   readonly size: MapSize;
+  /** Pixels of an address. */
+  readonly cell: number;
   /** Addresses beside each other in a tile. */
   readonly columns: number;
   /** From one tile to the next. */
@@ -46,15 +48,19 @@ export const MOST_OF_A_BLOCK = 4_096;
 export function layoutOf(blocks: readonly Pick<BlockDocument, "map">[], width: number, size: MapSize): MapLayout {
   const largest = blocks.reduce((most, { map }) => Math.max(most, Math.min(map.length, MOST_OF_A_BLOCK)), 1);
   const columns = columnsOf(largest, size);
-  const { cell, gap, label, margin } = SIZES[size];
+  const { cell: least, gap, label, margin } = SIZES[size];
+  const perRow = Math.max(1, Math.floor((width + margin) / (columns * (least + gap) - gap + margin)));
+  // Tiles with names grow until they fill the row; small ones are many, and fill it anyway.
+  const fitting = Math.floor(((width + margin) / perRow - margin + gap) / columns) - gap;
+  const cell = size === "small" ? least : Math.min(Math.max(least, fitting), 2 * least);
   const pitch = cell + gap;
   const stepX = columns * pitch - gap + margin;
   const stepY = Math.ceil(largest / columns) * pitch - gap + margin + label;
-  const perRow = Math.max(1, Math.floor((width + margin) / stepX));
   const rows = Math.ceil(blocks.length / perRow);
   const rowsPerBand = Math.max(1, Math.floor(BAND_HEIGHT / stepY));
   return {
     size,
+    cell,
     columns,
     stepX,
     stepY,
@@ -79,7 +85,7 @@ export function placeOf({ size, stepX, stepY, perRow }: MapLayout, index: number
 /** @returns the corner of an address's square */
 export function cellAt(layout: MapLayout, index: number, ordinal: number): { readonly x: number; readonly y: number } {
   const { x, y } = placeOf(layout, index);
-  const pitch = SIZES[layout.size].cell + SIZES[layout.size].gap;
+  const pitch = layout.cell + SIZES[layout.size].gap;
   return { x: x + (ordinal % layout.columns) * pitch, y: y + Math.floor(ordinal / layout.columns) * pitch };
 }
 
@@ -90,8 +96,8 @@ export interface Hit {
 
 /** Finds the address that is drawn at a point; `undefined` between the tiles. */
 export function hitAt(layout: MapLayout, blocks: readonly Pick<BlockDocument, "map">[], x: number, y: number): Hit | undefined {
-  const { size, columns, stepX, stepY, perRow } = layout;
-  const { cell, gap, label } = SIZES[size];
+  const { size, cell, columns, stepX, stepY, perRow } = layout;
+  const { gap, label } = SIZES[size];
   const column = Math.floor(x / stepX);
   if (column < 0 || column >= perRow || y < 0) return undefined;
   const index = Math.floor(y / stepY) * perRow + column;

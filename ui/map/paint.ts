@@ -101,7 +101,8 @@ function paintTile(
   top: number,
   scale: number,
 ): void {
-  const { cell, gap, label, margin } = SIZES[layout.size];
+  const { gap, label, margin } = SIZES[layout.size];
+  const { cell } = layout;
   const { x, y } = placeOf(layout, index);
   const [side, pitch] = [Math.max(1, Math.round(cell * scale)), (cell + gap) * scale];
   const length = Math.min(block.map.length, MOST_OF_A_BLOCK);

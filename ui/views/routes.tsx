@@ -40,11 +40,15 @@ function Nodes({ of, owners }: { readonly of: readonly RouteDocument[]; readonly
     ({ kind, peer, gateway }) => `${kind} ${peer ?? gateway ?? "unknown"}`,
   );
   const kept = of.filter(({ kind }) => kind === "blackhole");
-  const count = (wanted: RouteDocument["kind"]) => [...nodes.values()].filter(([first]) => first?.kind === wanted).length;
+  // A node of both families has a way in each.
+  const names = (wanted: readonly RouteDocument["kind"][]) =>
+    new Set(
+      [...nodes].flatMap(([way, routes]) => (routes.some(({ kind }) => wanted.includes(kind)) ? [ownerOf(routes, owners) ?? way] : [])),
+    ).size;
   return (
     <>
       <p class="lead">
-        {counted(nodes.size, "node")}: {count("direct")} reached directly, {count("vxlan")} through VXLAN.
+        {counted(names(["direct", "vxlan"]), "node")}: {names(["direct"])} reached directly, {names(["vxlan"])} through VXLAN.
       </p>
       <div class="scroll">
         <table class="routes">
@@ -75,10 +79,14 @@ interface RowProps {
   readonly name?: string;
 }
 
+function ownerOf(routes: readonly RouteDocument[], owners: ReadonlyMap<string, string>): string | undefined {
+  return routes.map(({ destination }) => owners.get(destination)).find((one) => one !== undefined);
+}
+
 function NodeRow({ of, owners, name }: RowProps) {
   const [first] = of;
   if (first === undefined) return null;
-  const owner = name ?? of.map(({ destination }) => owners.get(destination)).find((one) => one !== undefined) ?? "not named by a block";
+  const owner = name ?? ownerOf(of, owners) ?? "not named by a block";
   return (
     <tr>
       <th scope="row">

@@ -7,14 +7,14 @@ import { somePorts } from "../../../doctor/connectivity/host-world.ts";
 import { type ProbeReply, type ProbeRequest, parseReply } from "../../../doctor/connectivity/question.ts";
 import { testConnectivity } from "../../../doctor/connectivity/run.ts";
 import type { Check, Member, World } from "../../../doctor/connectivity/world.ts";
-import type { CheckResult } from "../../../doctor/report.ts";
+import type { CheckResult, Report } from "../../../doctor/report.ts";
 import { podHostInterfaceName } from "../../../lib/workload/names.ts";
 import { shared } from "../../support/fixtures.ts";
 import { startProcess } from "../../support/kubernetes/process.ts";
-import { startCluster } from "../../support/kubernetes/test-cluster.ts";
+import { type StoredObject, startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { BIN_DIR, type Pod as Sandbox } from "../../support/node.ts";
-import { type Machine, NAMESPACE, ThreeNodes } from "../../support/three-nodes.ts";
+import { type Machine, NAMESPACE, ThreeNodes, type WorldPod } from "../../support/three-nodes.ts";
 
 const TORTIECTL = join(BIN_DIR, "tortiectl");
 const LIMIT_MS = 60_000;
@@ -205,3 +205,132 @@ it("a policy whose rule is gone from the kernel is found, since somebody has pro
   expect(found.map((text) => text.replace(/:.*/, ""))).toEqual(both("policy", ["node node1"]));
   for (const text of found) expect(text).toMatch(/a port that a policy closes answers, although policy is on next tortiectl policy check/);
 }, 120_000);
+
+/** Runs the pods of the command's tests as far as kubelets would: real ADDs, the pods' own commands, and their status. */
+class Kubelets implements AsyncDisposable {
+  readonly #three: ThreeNodes;
+  readonly #attached: WorldPod[] = [];
+  readonly #started: Promise<void>[] = [];
+  #isOver = false;
+  readonly #loop: Promise<void>;
+
+  constructor(nodes: ThreeNodes) {
+    this.#three = nodes;
+    this.#loop = this.#run();
+  }
+
+  /** Names of the nodes whose pods were started. */
+  readonly nodes = new Set<string>();
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isOver = true;
+    await this.#loop;
+    await Promise.all(this.#started);
+    await Promise.all(this.#attached.map((pod) => this.#three.removePod(pod)));
+  }
+
+  async #run(): Promise<void> {
+    for (; !this.#isOver; await Bun.sleep(100)) {
+      for (const pod of await cluster.list("v1", "pods")) {
+        const { uid = "", namespace = "" } = pod.metadata;
+        if (!namespace.startsWith("tortie-connectivity-") || SEEN.has(uid)) continue;
+        SEEN.add(uid);
+        this.#started.push(this.#start(pod));
+      }
+    }
+  }
+
+  async #start({ metadata: { name, namespace = "" }, spec }: StoredObject): Promise<void> {
+    const { nodeName, hostNetwork, containers } = spec as { nodeName: string; hostNetwork?: boolean; containers: { command: string[] }[] };
+    const machine = this.#three.machines.find((one) => one.name === nodeName);
+    if (machine === undefined) throw new Error(`a pod for ${nodeName}`);
+    this.nodes.add(nodeName);
+    const attached = hostNetwork === true ? undefined : await this.#three.attachPod(machine, namespace, name);
+    if (attached !== undefined) this.#attached.push(attached);
+    const { ipv4, ipv6 } = attached ?? machine;
+    const [, ...words] = containers[0]?.command ?? [];
+    const status = { podIP: ipv4, podIPs: [{ ip: ipv4 }, { ip: ipv6 }] };
+    const say = (phase: string, state: object) =>
+      cluster.api(
+        "PATCH",
+        `/api/v1/namespaces/${namespace}/pods/${name}/status`,
+        { status: { ...status, phase, containerStatuses: [{ ...CONTAINER, state }] } },
+        "application/merge-patch+json",
+      );
+    if (words[1] === "serve") {
+      startProcess(machine.host.commandLine([TORTIECTL, ...words], {}, attached?.sandbox), join(machine.host.dir, "serve.log"));
+      await say("Running", { running: {} });
+      return;
+    }
+    const { exit, stdout } = await machine.host.run([TORTIECTL, ...words.filter((word) => !REPLY.includes(word))], {}, attached?.sandbox);
+    await say("Succeeded", { terminated: { exitCode: exit ?? 1, message: stdout } });
+  }
+}
+
+/** Pods of the tests before stay: nobody takes their namespaces away. */
+const SEEN = new Set<string>();
+const CONTAINER = { name: "probe", image: "tortie:1", imageID: "", ready: true, restartCount: 0 };
+const REPLY: readonly string[] = ["--reply", "/dev/termination-log"];
+
+describe("the command in a cluster", () => {
+  const command = (...options: readonly string[]) =>
+    Bun.spawn([TORTIECTL, "connectivity", "test", "--kubeconfig", cluster.adminKubeconfig, ...options], {
+      env: { PATH: process.env.PATH ?? "" },
+      stdout: "pipe",
+      stderr: "pipe",
+    });
+  const CHOSEN = ["--node", "node2", "--node", "node3", "--image", "tortie:1"];
+  const reported = async (child: ReturnType<typeof command>): Promise<Report> => {
+    const text = await new Response(child.stdout as ReadableStream).text();
+    if (!text.startsWith("{")) throw new Error(text);
+    return JSON.parse(text);
+  };
+  const namespaces = async () =>
+    (await cluster.list("v1", "namespaces")).filter(({ metadata: { labels } }) => labels?.["tortie.dev/connectivity-test"] === "true");
+  /** No controller is here that takes a namespace away: that somebody has asked for it is what the command does. */
+  const areGoing = async () => (await namespaces()).every(({ metadata }) => "deletionTimestamp" in metadata);
+
+  it("tries between the nodes that are named, and on no other", async () => {
+    await using kubelets = new Kubelets(three);
+    const { results } = await reported(command("--json", ...CHOSEN, "--only", "other-node", "--only", "policy", "--timeout", "10"));
+    expect(rowsOf(results, "ok")).toEqual([
+      ...both("other-node", ["node node2 to node3", "node node3 to node2"]),
+      ...both("policy", ["node node2", "node node3"]),
+    ]);
+    expect(results.filter(({ status }) => status !== "ok")).toEqual([]);
+    expect([...kubelets.nodes].sort()).toEqual(["node2", "node3"]);
+    expect(await areGoing()).toBe(true);
+    const child = command("--json", "--node", "node1", "--node", "elsewhere", "--image", "tortie:1");
+    expect(await reported(child)).toMatchObject({ error: { word: "option-invalid", message: "--node: there is no node elsewhere" } });
+  }, 180_000);
+
+  it.each(["SIGINT", "SIGTERM"] as const)(
+    "removes its namespace at %s, says so and ends with 1",
+    async (signal) => {
+      await using kubelets = new Kubelets(three);
+      const child = command(...CHOSEN);
+      await until("pods on both nodes", () => kubelets.nodes.size === 2, LIMIT_MS);
+      expect(await areGoing()).toBe(false);
+      child.kill(signal);
+      expect(await child.exited).toBe(1);
+      expect(await new Response(child.stderr).text()).toContain("interrupted: the pods of the test are being removed");
+      expect(await areGoing()).toBe(true);
+    },
+    120_000,
+  );
+
+  it("warns that nobody enforces policies where nobody has promised it, and the closed port answers", async () => {
+    const [first] = three.three;
+    await first.stopAgent();
+    await first.startAgent({ args: ["--policy", "off"] });
+    await using _kubelets = new Kubelets(three);
+    const child = command("--json", "--node", "node1", "--image", "tortie:1", "--only", "policy");
+    const { results } = await reported(child);
+    expect(rowsOf(results, "warning")).toEqual(both("policy", ["node node1"]));
+    for (const { message, next } of results)
+      expect(`${message} next ${next}`).toMatch(/^nobody enforces NetworkPolicy: .* next turn it on \(docs\/how-to\/enforce-policy\.md\)/);
+    expect(await child.exited).toBe(0);
+    await first.stopAgent();
+    await first.startAgent();
+  }, 120_000);
+});

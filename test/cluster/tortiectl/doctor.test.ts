@@ -162,7 +162,24 @@ it("api-server and credentials: a token that the server does not know, and one t
   rmSync(bad);
 });
 
-it("clock: it agrees with the server's of this machine", async () => {
+it("credentials: a token that the server has given for some minutes, and a longer one", async () => {
+  const good = await cluster.kubeconfigFor("admin");
+  const token = await cluster.tokenFor("admin", 600);
+  const soon = join(cluster.dir, "soon.kubeconfig");
+  writeFileSync(soon, (await Bun.file(good).text()).replace(/(token"?: "?)[\w.-]+/, `$1${token}`));
+  expect(await says("credentials", soon)).toEqual(finding("warning", /nobody has renewed them yet/));
+  expect(await says("credentials", good)).toEqual(WELL);
+  rmSync(soon);
+});
+
+it("clock: a server that says another time, until it says this machine's", async () => {
+  await using proxy = await cluster.proxy();
+  const kubeconfig = await proxy.kubeconfigFor("admin");
+  const date = new Date(Date.now() - 120_000).toUTCString();
+  proxy.on({ path: "/version", times: Number.POSITIVE_INFINITY }, { kind: "answer", status: 200, headers: { date } });
+  expect(await says("clock", kubeconfig)).toEqual(finding("failed", /1[12]\d s ahead of the API server's/, /timedatectl set-ntp true/));
+  proxy.clear();
+  expect(await says("clock", kubeconfig)).toEqual(WELL);
   expect(await says("clock")).toEqual(WELL);
 });
 
@@ -251,6 +268,16 @@ it("conditions: nodes that are not ready, or whose network is not available", as
   ]);
   await nodeStatus("n1", READY);
   await nodeStatus("n2", READY, { type: "NetworkUnavailable", status: "False" });
+  expect(await says("conditions")).toEqual(WELL);
+});
+
+it("conditions: a taint alone, as a cloud's controller sets it, until it is taken away", async () => {
+  const taint = (...taints: readonly object[]) => done("PATCH", "/api/v1/nodes/n1", { spec: { taints } }, MERGE);
+  await taint({ key: "node.kubernetes.io/network-unavailable", effect: "NoSchedule" });
+  const found = await says("conditions");
+  expect(found).toEqual(finding("failed", /counts as unavailable \(taint node\.kubernetes\.io\/network-unavailable\)/, /start its agent/));
+  expect(found[0]?.object).toBe("node n1");
+  await taint();
   expect(await says("conditions")).toEqual(WELL);
 });
 

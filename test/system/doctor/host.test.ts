@@ -3,7 +3,10 @@ import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { runHostDoctor } from "../../../doctor/host/doctor.ts";
 import { commandIn, DoctorNode, finding, rowsOf, WELL } from "../../support/doctor.ts";
+import { Firewalld, HAS_FIREWALLD } from "../../support/firewalld.ts";
 import { fresh } from "../../support/fixtures.ts";
+import { until } from "../../support/kubernetes/until.ts";
+import { HAS_NETWORK_MANAGER, NETWORK_MANAGER_BINDS, NetworkManager } from "../../support/network-manager.ts";
 import { BIN_DIR } from "../../support/node.ts";
 
 const host = fresh(DoctorNode.create);
@@ -75,22 +78,29 @@ async function hostAt(root: string, check: string) {
 }
 
 describe("the host", () => {
-  it("libc and memory: a host without glibc, and one whose SELinux forbids what the runtime needs", async () => {
+  // Without glibc this program does not start: it judges a host that it sees from a container alone.
+  it("libc and kernel: a host without glibc, seen from a container, and one without /proc", async () => {
     const root = join(host.node.dir, "root");
-    for (const path of ["lib", "proc/sys/net/ipv4/conf", "proc/sys/net/ipv6/conf", "sys/fs/selinux/booleans"])
-      mkdirSync(join(root, path), { recursive: true });
+    for (const path of ["lib", "proc/sys/net/ipv4/conf", "proc/sys/net/ipv6/conf"]) mkdirSync(join(root, path), { recursive: true });
     writeFileSync(join(root, "lib/ld-musl-x86_64.so.1"), "");
-    writeFileSync(join(root, "sys/fs/selinux/booleans/deny_execmem"), "1 1");
     expect(await hostAt(root, "libc")).toEqual(finding("failed", /this host has musl/, /use a host with glibc/));
-    expect(await hostAt(root, "memory")).toEqual(finding("failed", /SELinux denies memory/, /setsebool -P deny_execmem off/));
     expect(await hostAt(root, "kernel")).toEqual(WELL);
     mkdirSync(join(root, "lib64"));
     writeFileSync(join(root, "lib64/ld-linux-x86-64.so.2"), "");
-    writeFileSync(join(root, "sys/fs/selinux/booleans/deny_execmem"), "0 0");
     expect(await hostAt(root, "libc")).toEqual(WELL);
-    expect(await hostAt(root, "memory")).toEqual(WELL);
     rmSync(join(root, "proc/sys/net"), { recursive: true });
     expect(await hostAt(root, "kernel")).toEqual(finding("failed", /is \/proc mounted/, /mount \/proc/));
+  });
+
+  // This kernel has no SELinux: the file is what it would show, and setsebool what would write it.
+  it("memory: SELinux that forbids what the runtime needs", async () => {
+    const binds = { "/sys/fs": "sys-fs" };
+    const booleans = join(host.node.dir, "sys-fs/selinux/booleans");
+    mkdirSync(booleans, { recursive: true });
+    writeFileSync(join(booleans, "deny_execmem"), "1 1");
+    expect(await host.says("memory", { binds })).toEqual(finding("failed", /SELinux denies memory/, /setsebool -P deny_execmem off/));
+    writeFileSync(join(booleans, "deny_execmem"), "0 0");
+    expect(await host.says("memory", { binds })).toEqual(WELL);
   });
 
   it("kernel: IPv6 that is switched off is seen", async () => {
@@ -186,6 +196,12 @@ printf '[Match]\\nName=cali* vxlan.calico vxlan-v6.calico\\n[Link]\\nUnmanaged=y
 start "$@" >"$1/left-alone.json"
 true`;
 
+/** Makes the file that a next step asks for. */
+function unmanagedIn(next: string | undefined): string {
+  const [, line = ""] = /"(unmanaged-devices=[^"]*)"/.exec(next ?? "") ?? [];
+  return `[keyfile]\n${line}\n`;
+}
+
 describe("neighbours", () => {
   it("networkd: a real one that manages a pod's interface, until it is told not to", async () => {
     const { link } = await host.pod();
@@ -202,25 +218,38 @@ describe("neighbours", () => {
     expect(await says("left-alone.json")).toEqual(WELL);
   });
 
-  it("network-manager: one that nothing keeps from pods' interfaces", async () => {
-    await host.pod();
+  it("network-manager: its files, where no interface of a pod says what it does", async () => {
     const binds = { "/run/NetworkManager": "nm-run", "/etc/NetworkManager/conf.d": "nm-conf" };
     const found = await host.says("network-manager", { binds });
-    expect(found).toEqual(finding("warning", /nothing keeps it from interfaces cali\*/));
-    const [, line = ""] = /"(unmanaged-devices=[^"]*)"/.exec(found[0]?.next ?? "") ?? [];
-    writeFileSync(join(host.node.dir, "nm-conf/tortie.conf"), `[keyfile]\n${line}\n`);
+    expect(found).toEqual(finding("warning", /no file of its own keeps it from interfaces cali\*/));
+    writeFileSync(join(host.node.dir, "nm-conf/tortie.conf"), unmanagedIn(found[0]?.next));
     expect(await host.says("network-manager", { binds })).toEqual(WELL);
   });
 
-  it("firewalld: its table without a zone for pods, and with one", async () => {
-    // As firewalld 1.3 writes them for --add-interface=cali+ (firewall/core/nftables.py).
-    const table =
-      "table inet firewalld { chain filter_FORWARD { type filter hook forward priority filter + 10; ZONES reject with icmpx admin-prohibited; }; }";
-    await host.sh(`nft '${table.replace("ZONES", "")}'`);
-    expect(await host.says("firewalld")).toEqual(
-      finding("failed", /none of its zones names the interfaces of pods/, /--zone=trusted --add-interface=cali\+/),
-    );
-    await host.sh(`nft delete table inet firewalld; nft '${table.replace("ZONES", 'iifname "cali*" accept;')}'`);
+  (HAS_NETWORK_MANAGER ? it : it.skip)("network-manager: a real one that manages a pod's interface, until it is told not to", async () => {
+    const { link } = await host.pod();
+    const binds = NETWORK_MANAGER_BINDS;
+    await using manager = await NetworkManager.start(host.node);
+    await manager.until(link, true);
+    await until("it is written down", async () => (await host.says("network-manager", { binds }))[0]?.status !== "warning");
+    const managed = await host.says("network-manager", { binds });
+    expect(managed).toEqual(finding("failed", /NetworkManager manages it/, /then: nmcli general reload/));
+    expect(managed[0]?.object).toBe(`interface ${link}`);
+    writeFileSync(join(host.node.dir, "nm-conf/tortie.conf"), unmanagedIn(managed[0]?.next));
+    await manager.command("general", "reload");
+    await manager.until(link, false);
+    await until("it says that all is well", async () => (await host.says("network-manager", { binds }))[0]?.status === "ok");
+    // What a udev rule of the distribution forbids it, no file of its own names.
+    rmSync(join(host.node.dir, "nm-conf/tortie.conf"));
+    expect(await host.says("network-manager", { binds })).toEqual(WELL);
+  });
+
+  (HAS_FIREWALLD ? it : it.skip)("firewalld: a real one without a zone for pods, and with one", async () => {
+    await using wall = await Firewalld.start(host.node);
+    const found = await host.says("firewalld");
+    expect(found).toEqual(finding("failed", /none of its zones names the interfaces of pods/));
+    const said = commandIn(found[0]?.next, /firewall-cmd --permanent --zone=trusted --add-interface=cali\+ && firewall-cmd --reload/);
+    for (const command of said.split(" && ")) await wall.command(...command.split(" ").slice(1));
     expect(await host.says("firewalld")).toEqual(WELL);
   });
 
@@ -239,6 +268,10 @@ describe("neighbours", () => {
     ["flannel", "ip link add flannel.1 type bridge", /ip link delete flannel\.1/],
     ["Weave Net", "ip link add weave type bridge", /ip link delete weave/],
     ["Cilium", "ip link add cilium_host type bridge", /ip link delete cilium_host/],
+    ["flannel", "nft add table ip flannel-ipv4; nft add chain ip flannel-ipv4 postrtg", /nft delete table ip flannel-ipv4/],
+    ["kube-router", "ip link add kube-bridge type bridge", /ip link delete kube-bridge/],
+    ["Antrea", "ip link add antrea-gw0 type bridge", /ip link delete antrea-gw0/],
+    ["OVN-Kubernetes", "ip link add ovn-k8s-mp0 type bridge", /ip link delete ovn-k8s-mp0/],
   ])("left-overs: of %s, until they are taken away", async (name, broken, remedy) => {
     await host.sh(broken);
     const found = await host.says("left-overs");

@@ -119,6 +119,17 @@ describe("the agent", () => {
     expect(await host.says("agent-socket")).toEqual(WELL);
   });
 
+  it("routes: an address that the agent knows and no route leads to, until one does", async () => {
+    const agent = ending(await Agent.start(host.node));
+    const { address } = await host.pod(agent.netconf);
+    expect(await host.says("routes")).toEqual(WELL);
+    await host.sh(`ip route del ${address}`);
+    const found = await host.says("routes");
+    expect(found).toEqual(finding("failed", `no route leads to its address ${address}`));
+    await host.sh(commandIn(found[0]?.next, /ip route replace \S+ dev \S+ scope link/));
+    expect(await host.says("routes")).toEqual(WELL);
+  });
+
   it("agent-version: an agent of another build, until it is the same one", async () => {
     const program = join(host.node.dir, "other-build");
     const bun = resolve("node_modules/bun/bin/bun.exe");

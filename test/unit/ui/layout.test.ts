@@ -16,10 +16,10 @@ describe("the layout of the map", () => {
       for (let ordinal = 0; ordinal < 64; ordinal++) {
         const { x, y } = cellAt(layout, index, ordinal);
         seen.add(`${x} ${y}`);
-        const middle = SIZES[size].cell / 2;
+        const middle = layout.cell / 2;
         expect(hitAt(layout, all, x + middle, y + middle)).toEqual({ index, ordinal });
-        expect(x + SIZES[size].cell).toBeLessThanOrEqual(width);
-        expect(y + SIZES[size].cell).toBeLessThanOrEqual(layout.height);
+        expect(x + layout.cell).toBeLessThanOrEqual(width);
+        expect(y + layout.cell).toBeLessThanOrEqual(layout.height);
       }
     }
     expect(seen.size).toBe(30 * 64);
@@ -32,6 +32,14 @@ describe("the layout of the map", () => {
     expect(hitAt(layout, all, layout.stepX - 2, 30)).toBeUndefined();
     const { x, y } = cellAt(layout, 1, 8);
     expect(hitAt(layout, all, x, y)).toBeUndefined();
+  });
+
+  it.each([336, 730, 1_350])("fills a row of %i pixels with tiles that have names", (width) => {
+    const { cell, columns, perRow, stepX } = layoutOf(blocks(30), width, "large");
+    const { gap, margin } = SIZES.large;
+    expect(width - (perRow * stepX - margin)).toBeGreaterThanOrEqual(0);
+    // One pixel more for each address would not fit.
+    expect(perRow * (columns * (cell + 1 + gap) - gap + margin) - margin).toBeGreaterThan(width);
   });
 
   it("cuts a large cluster into bands that a canvas can have", () => {
