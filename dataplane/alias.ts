@@ -5,6 +5,7 @@
  *
  * The kernel keeps 255 bytes. Where names are longer, the pod becomes a digest first, and then the attachment does.
  */
+import { sha256 } from "../lib/system/hash.ts";
 
 /** Names what a link serves: network, container id and interface name identify an attachment. */
 export interface AttachmentName {
@@ -97,8 +98,4 @@ function identityDigest(identity: string): string {
 
 function podDigest(workload: string): string {
   return DIGEST_MARK + sha256(workload).slice(0, POD_DIGITS);
-}
-
-function sha256(text: string): string {
-  return new Bun.CryptoHasher("sha256").update(text).digest("hex");
 }

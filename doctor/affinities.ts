@@ -2,8 +2,8 @@
 
 import { claimBlock, NOT_OURS, putState } from "../ipam-plugin/allocator/affinity.ts";
 import { isOwnedBy } from "../ipam-plugin/allocator/block.ts";
-import type { AffinityKey, BlockOwner, Versioned } from "../lib/datastore/datastore.ts";
-import type { Block, BlockAffinity } from "../lib/datastore/resources.ts";
+import type { AffinityKey, Versioned } from "../lib/datastore/datastore.ts";
+import type { Block, BlockAffinity, BlockOwner } from "../lib/datastore/resources.ts";
 import {
   enumerate,
   GONE,

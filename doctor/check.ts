@@ -5,7 +5,8 @@
  */
 import type { Clock } from "../ipam-plugin/allocator/allocator.ts";
 import { normalise } from "../ipam-plugin/allocator/block.ts";
-import { AGAIN, Operation } from "../ipam-plugin/allocator/operation.ts";
+import { Operation } from "../ipam-plugin/allocator/operation.ts";
+import { AGAIN } from "../ipam-plugin/allocator/types.ts";
 import type { Datastore } from "../lib/datastore/datastore.ts";
 import { isDatastoreFailure, isRefusal } from "../lib/datastore/errors.ts";
 import { affinityProblems, giveToOwner, leaveToOwner, repairAffinity } from "./affinities.ts";

@@ -5,8 +5,8 @@
 
 import { claimBlock, NOT_OURS } from "../ipam-plugin/allocator/affinity.ts";
 import { GrantPart, type GrantRequest } from "../ipam-plugin/allocator/grant.ts";
-import { AGAIN } from "../ipam-plugin/allocator/operation.ts";
 import { blockPrefixOf, usable } from "../ipam-plugin/allocator/pools.ts";
+import { AGAIN } from "../ipam-plugin/allocator/types.ts";
 import { type Address, contains, formatAddress, formatPrefix, parseAddress } from "../lib/addresses/address.ts";
 import type { Versioned } from "../lib/datastore/datastore.ts";
 import type { AllocationAttribute, Block } from "../lib/datastore/resources.ts";

@@ -1,7 +1,7 @@
 /** Looks at what the kernel of this node says of network policy, for `policy.ts` to judge. Changes nothing. */
 import { hasFelixChains } from "../dataplane/linux/host-facts.ts";
 import type { HostSockets } from "../dataplane/netlink/host-sockets.ts";
-import { unlessRefused } from "../dataplane/netlink/message.ts";
+import { unlessMissing } from "../dataplane/netlink/message.ts";
 import { ask } from "../dataplane/nftables/message.ts";
 import { names, POLICY_TABLE } from "../dataplane/nftables/policy/layout.ts";
 import { elementsIn, IFNAME } from "../dataplane/nftables/sets.ts";
@@ -11,7 +11,6 @@ import type { Environment } from "../lib/cni/protocol.ts";
 import { guardedPrefixes } from "../lib/workload/names.ts";
 import type { PolicyFacts } from "./policy.ts";
 
-const ENOENT = 2;
 /** Made by kube-proxy in mode ipvs, and by nobody else. */
 const IPVS_DEVICE = "kube-ipvs0";
 /** Kinds of links that attachments have. */
@@ -45,13 +44,13 @@ export function readNodeFacts(host: HostSockets, policyFile: string, env: Enviro
 /** @returns `undefined` without the table; a table without its maps knows nobody */
 function knownHostEnds(host: HostSockets): ReadonlySet<string> | undefined {
   const { netfilter } = host;
-  if (unlessRefused(ENOENT, () => netfilter.request(ask("table", "inet", POLICY_TABLE))) === undefined) return undefined;
+  if (unlessMissing(() => netfilter.request(ask("table", "inet", POLICY_TABLE))) === undefined) return undefined;
   const to = namesIn(host, names.endpoints("ingress"));
   return new Set([...namesIn(host, names.endpoints("egress"))].filter((name) => to.has(name)));
 }
 
 function namesIn({ netfilter }: HostSockets, map: string): ReadonlySet<string> {
-  const messages = unlessRefused(ENOENT, () => netfilter.dump(ask("element", "inet", POLICY_TABLE, map))) ?? [];
+  const messages = unlessMissing(() => netfilter.dump(ask("element", "inet", POLICY_TABLE, map))) ?? [];
   const elements = elementsIn(messages, { fields: [IFNAME], isMap: true });
   return new Set([...(elements?.keys() ?? [])].map((key) => Buffer.from(key.replace(/\0.*$/, ""), "latin1").toString()));
 }

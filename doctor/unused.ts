@@ -2,8 +2,8 @@
 
 import { sanitised, sequenceOf } from "../ipam-plugin/allocator/block.ts";
 import { settle } from "../ipam-plugin/allocator/handle.ts";
-import { AGAIN } from "../ipam-plugin/allocator/operation.ts";
 import { ReleasePart } from "../ipam-plugin/allocator/release-by-handle.ts";
+import { AGAIN } from "../ipam-plugin/allocator/types.ts";
 import { FROM_HOST_LOCAL, parseGoTimestamp } from "../ipam-plugin/workload.ts";
 import { parseAddress } from "../lib/addresses/address.ts";
 import type { Versioned } from "../lib/datastore/datastore.ts";

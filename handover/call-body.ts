@@ -6,6 +6,7 @@ import type { CniRequest, Environment } from "../lib/cni/protocol.ts";
 import { readCall } from "../lib/cni/request.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { type Fields, field, isBoolean, isNumber, isObject, isText, listOf, mapOf, optional, parseObject } from "../lib/json/decode.ts";
+import { sha256 } from "../lib/system/hash.ts";
 import type { CallCommand, CallerNamespace, CniCall } from "./call.ts";
 
 /** Version of the members. */
@@ -65,10 +66,6 @@ export function callFields({ env, text, netns: { fd: _, ...netns }, ownIpam }: C
 export function digestOf({ env, text }: CniCall): string {
   const { CNI_CONTAINERID: containerId = "", CNI_IFNAME: ifname = "", CNI_ARGS: args = "", CNI_PATH: path = "" } = env;
   return sha256(JSON.stringify([containerId, ifname, args, path, text, decidingVariables(env)]));
-}
-
-export function sha256(text: string): string {
-  return new Bun.CryptoHasher("sha256").update(text).digest("hex");
 }
 
 /** Reads the request as the executable would from its environment and standard input. @throws TortieError as `readCall` */

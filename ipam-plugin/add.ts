@@ -2,38 +2,18 @@
  * Serves IPAM ADD: takes the addresses of one attachment, both families or none (I§1.6, design invariant 6).
  * Not idempotent, as Calico's: a second ADD of the same container takes another address under the same handle.
  */
-import { type Address, formatPrefix, type Prefix } from "../lib/addresses/address.ts";
+import { formatPrefix, type Prefix } from "../lib/addresses/address.ts";
 import type { CniResult, CniRoute } from "../lib/cni/protocol.ts";
 import { checkPolicyType } from "../lib/config/datastore-choice.ts";
-import type { NetworkConfig } from "../lib/config/decode.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import { isSubdomain } from "../lib/system/subdomain.ts";
 import { checkIdentity } from "../lib/workload/identity.ts";
 import { ADDRESS_KEYS, parseCniArgs, requestedAddresses } from "../lib/workload/requested.ts";
-import { assignAutomatic, assignRequested } from "./assign.ts";
+import { type Assign, assignAutomatic, assignRequested } from "./assign.ts";
 import type { IpamCall } from "./call.ts";
 import type { IpamHost } from "./host.ts";
 import { ensurePools } from "./pools-from-config.ts";
 import { isLauncherPod, type Workload, workloadOf } from "./workload.ts";
-
-/** Has addresses in the order of the result, and the way to give back exactly what this call took. */
-export interface Assignment {
-  readonly prefixes: readonly Prefix[];
-  /** Some of them were the handle's before (I§3.9). */
-  readonly isShared: boolean;
-  giveBack(): Promise<void>;
-}
-
-/** Says for whom and how an address is taken. */
-export interface AssignmentRequest {
-  readonly workload: Workload;
-  readonly config: NetworkConfig;
-  /** The handle must not exist: HandleExistsError, and nothing taken, when it does. */
-  readonly mustBeNew: boolean;
-}
-
-/** Takes addresses from the pools: those named, or without names one of each family that the configuration switches on. */
-export type Assign = (workload: Workload, requested: readonly Address[], config: NetworkConfig, mustBeNew: boolean) => Promise<Assignment>;
 
 export interface AddOptions {
   /** The container should hold nothing yet: HandleExistsError, and nothing taken, when it does. */

@@ -1,10 +1,10 @@
 /** Takes addresses for one attachment: one of each family that is switched on, or those asked for by name (I§1.6 steps 5 and 6). */
 
-import { type Address, hostPrefix } from "../lib/addresses/address.ts";
+import { type Address, hostPrefix, type Prefix } from "../lib/addresses/address.ts";
+import type { NetworkConfig } from "../lib/config/decode.ts";
 import { DatastoreError, isDatastoreFailure, isRefusal } from "../lib/datastore/errors.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { closeFile, directoryOf, makeDirectories, O_CREAT, O_WRONLY, openFile, statusOf } from "../lib/system/files.ts";
-import type { Assignment, AssignmentRequest } from "./add.ts";
 import { shortageText } from "./allocator/assign.ts";
 import { isGone } from "./allocator/release-ips.ts";
 import {
@@ -17,7 +17,26 @@ import {
 import type { IpamCall } from "./call.ts";
 import type { IpamHost } from "./host.ts";
 import { withNodeLock } from "./node-lock.ts";
-import { ownerAttributes, soleOwner } from "./workload.ts";
+import { ownerAttributes, soleOwner, type Workload } from "./workload.ts";
+
+/** Has addresses in the order of the result, and the way to give back exactly what this call took. */
+export interface Assignment {
+  readonly prefixes: readonly Prefix[];
+  /** Some of them were the handle's before (I§3.9). */
+  readonly isShared: boolean;
+  giveBack(): Promise<void>;
+}
+
+/** Says for whom and how an address is taken. */
+export interface AssignmentRequest {
+  readonly workload: Workload;
+  readonly config: NetworkConfig;
+  /** The handle must not exist: HandleExistsError, and nothing taken, when it does. */
+  readonly mustBeNew: boolean;
+}
+
+/** Takes addresses from the pools: those named, or without names one of each family that the configuration switches on. */
+export type Assign = (workload: Workload, requested: readonly Address[], config: NetworkConfig, mustBeNew: boolean) => Promise<Assignment>;
 
 /**
  * Assigns both families or none; printed with their blocks' prefix lengths, IPv4 first.

@@ -1,15 +1,9 @@
 /** Serves IPAM DEL: releases what both forms of the container's handle hold, and leaves its virtual machine; nothing held is success (I§1.7). */
-import type { Operation } from "./allocator/allocator.ts";
 import type { IpamCall } from "./call.ts";
 import type { IpamHost } from "./host.ts";
+import type { Release } from "./kubevirt/owners.ts";
 import { withNodeLock } from "./node-lock.ts";
 import { isLauncherPod, mayHoldByLegacyHandle, workloadOf } from "./workload.ts";
-
-/** Has what the releases of one DEL share. */
-export interface Release {
-  readonly operation: Operation;
-  readonly keepDeselected: boolean;
-}
 
 /**
  * Asks everything under the lock: what was read before a long wait for it would be old, and its answer would come too late.

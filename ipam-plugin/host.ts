@@ -5,16 +5,12 @@ import type { Logger } from "../lib/log/logger.ts";
 import { SYSTEM_CLOCK } from "../lib/system/waiting.ts";
 import { podEndpointKey } from "../lib/workload/endpoint.ts";
 import { Allocator, type Clock } from "./allocator/allocator.ts";
-import { takeNodeLock } from "./node-lock.ts";
+import { type Locking, takeNodeLock } from "./node-lock.ts";
 
-export interface IpamHost {
+export interface IpamHost extends Locking {
   readonly datastore: Datastore;
   readonly allocator: Allocator;
   readonly clock: Clock;
-  /** Takes the node's lock; disposing gives it back. */
-  readonly lock: typeof takeNodeLock;
-  /** A signal that aborts after so many milliseconds. */
-  readonly deadline: (milliseconds: number) => AbortSignal;
   /** Waits; an abort ends it early. */
   readonly sleep: (milliseconds: number, signal: AbortSignal) => Promise<void>;
   /**

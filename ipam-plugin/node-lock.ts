@@ -10,7 +10,6 @@ import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import type { Logger } from "../lib/log/logger.ts";
 import { lockHolder, tryLockFile } from "../lib/system/flock.ts";
 import type { IpamCall } from "./call.ts";
-import type { IpamHost } from "./host.ts";
 
 /** Limits the time for one allocation or release, which begins when the lock is taken (I§1.8, I§9). */
 const TIME_LIMIT_MS = 90_000;
@@ -36,6 +35,14 @@ interface LockCall extends Pick<IpamCall, "log" | "signal"> {
   readonly config: Pick<IpamCall["config"], "ipamLockFile" | "ipamLockTimeoutSeconds">;
 }
 
+/** Has what a host does to lock. */
+export interface Locking {
+  /** Takes the node's lock; disposing gives it back. */
+  readonly lock: typeof takeNodeLock;
+  /** A signal that aborts after so many milliseconds. */
+  readonly deadline: (milliseconds: number) => AbortSignal;
+}
+
 /**
  * Runs `work` under the lock, with a signal that aborts when its time is over, and whether others held the lock first: what was read
  * before may be old then.
@@ -44,14 +51,14 @@ interface LockCall extends Pick<IpamCall, "log" | "signal"> {
  */
 export async function withNodeLock<T>(
   call: LockCall,
-  host: Pick<IpamHost, "lock" | "deadline">,
+  host: Locking,
   work: (signal: AbortSignal, hadToWait: boolean) => Promise<T>,
 ): Promise<T> {
   using held = await lockUnlessImpossible(call, host);
   return await work(host.deadline(TIME_LIMIT_MS), held?.hadToWait ?? false);
 }
 
-async function lockUnlessImpossible({ config, log, signal }: LockCall, { lock }: Pick<IpamHost, "lock">): Promise<NodeLock | undefined> {
+async function lockUnlessImpossible({ config, log, signal }: LockCall, { lock }: Pick<Locking, "lock">): Promise<NodeLock | undefined> {
   try {
     return await lock(config.ipamLockFile, { limitMs: ipamLockTimeoutMs(config.ipamLockTimeoutSeconds), log, signal });
   } catch (error) {

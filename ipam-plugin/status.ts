@@ -5,9 +5,10 @@
  * node fails of until the configuration is corrected. Full pools and a store that does not answer are lines of the log: the pods that
  * run need no new address (design, invariant 12). Lists come from memory, and blocks are never listed.
  */
-import { type Family, formatPrefix, maskPrefix, parsePrefix } from "../lib/addresses/address.ts";
+import { type Family, parsePrefix } from "../lib/addresses/address.ts";
 import { checkPolicyType } from "../lib/config/datastore-choice.ts";
 import type { NetworkConfig } from "../lib/config/decode.ts";
+import { canonicalCidr } from "../lib/datastore/calico/pool.ts";
 import { DatastoreError } from "../lib/datastore/errors.ts";
 import type { IPPool } from "../lib/datastore/resources.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
@@ -89,7 +90,7 @@ export function wantedFamilies({ ipam }: Pick<NetworkConfig, "ipam">): readonly 
 /** Tells whether the configuration means the pool: of the family, and named if any is named. */
 export function isMeant(pool: IPPool, { family, entries }: WantedFamily): boolean {
   if (parsePrefix(pool.cidr)?.address.family !== family) return false;
-  return entries.length === 0 || entries.some((entry) => entry === pool.name || canonical(entry) === pool.cidr);
+  return entries.length === 0 || entries.some((entry) => entry === pool.name || canonicalCidr(entry) === pool.cidr);
 }
 
 /** Says whose next ADD it is about, without a request yet. */
@@ -174,9 +175,4 @@ async function ownRoom(
 function isEnabled(pool: IPPool, entries: readonly string[]): boolean {
   if (pool.disabled || pool.deleting || pool.allocatable === false || !allows(pool, "Workload")) return false;
   return entries.length > 0 || pool.assignmentMode === "Automatic";
-}
-
-function canonical(cidr: string): string {
-  const prefix = parsePrefix(cidr);
-  return prefix === undefined ? cidr : formatPrefix(maskPrefix(prefix));
 }

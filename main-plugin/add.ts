@@ -15,8 +15,9 @@ import { type Lease, takeAddresses } from "./addresses.ts";
 import { type AddCall, openSandbox } from "./call.ts";
 import { policyReady, readyForPods } from "./gates.ts";
 import type { Host } from "./host.ts";
-import { type AttachmentPlan, desiredStateOf, planAttachment } from "./plan.ts";
+import { type AttachmentPlan, planAttachment } from "./plan.ts";
 import { endpointResult, routersFor } from "./plan-endpoint-form.ts";
+import { desiredStateOf } from "./plan-routed-form.ts";
 import type { NewEndpoint } from "./policy.ts";
 import { endpointOf, ensureProfile, readWorkload, type Workload, writeRecord } from "./workload.ts";
 

@@ -3,35 +3,24 @@
  * back until the caller decides to keep them.
  */
 import { type Address, formatAddress, formatPrefix, hostPrefix, type Prefix } from "../lib/addresses/address.ts";
-import type { CniDns, CniRoute } from "../lib/cni/protocol.ts";
 import { recordOfPod } from "../lib/datastore/kubernetes/pod-record.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { workloadHandleId } from "../lib/workload/identity.ts";
-import type { AddCall } from "./call.ts";
+import type { AddCall, HeldAddresses } from "./call.ts";
 import { withContext } from "./gates.ts";
 import type { Host } from "./host.ts";
 import { connectIpam, type Grant, HOLDS_ADDRESSES, type IpamSource, ipamInputForAdd, narrowAddress } from "./ipam-source.ts";
 import { hasSibling, isRepeated, type Workload } from "./workload.ts";
 
 /** The addresses of one attachment; disposing gives back what was taken, and nothing that the container held before. */
-export interface Lease extends AsyncDisposable {
-  /** In the order of the result, /32 and /128. */
-  readonly addresses: readonly Prefix[];
+export interface Lease extends HeldAddresses, AsyncDisposable {
   /** As the IPAM plugin gave them; absent unless one ADD of it gave all of them. */
   readonly given?: Grant["given"] | undefined;
   /** They are those of the record: nothing was taken now. */
   readonly isKept: boolean;
   /** The pod itself named them, and no IPAM plugin knows them. */
   readonly isUngranted: boolean;
-  /** false for the target of a live migration, whose host routes come later (C§2.3 S9). */
-  readonly hostRoutes: boolean;
-  /** The IPAM plugin's, for the result (C§5.1). */
-  readonly routes: readonly CniRoute[];
-  readonly dns: CniDns;
 }
-
-/** The part of a lease that a record keeps. */
-export type HeldAddresses = Pick<Lease, "addresses" | "hostRoutes" | "routes" | "dns">;
 
 /** @throws TortieError `ipam-no-addresses`, `result-invalid`, and what the IPAM plugin says */
 export async function takeAddresses(call: AddCall, workload: Workload, host: Host): Promise<Lease> {

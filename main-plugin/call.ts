@@ -9,8 +9,9 @@
 import type { AttachmentName } from "../dataplane/alias.ts";
 import type { AddJournal } from "../handover/add-journal.ts";
 import { type Collection, LONE_COLLECTION } from "../ipam-plugin/call.ts";
+import type { Prefix } from "../lib/addresses/address.ts";
 import { attachmentOf } from "../lib/cni/attachment-id.ts";
-import type { CniRequest, Environment } from "../lib/cni/protocol.ts";
+import type { CniDns, CniRequest, CniRoute, Environment } from "../lib/cni/protocol.ts";
 import { refuseOwnNamespace } from "../lib/cni/request.ts";
 import { checkFeaturesForPlainContainer, checkForAdd } from "../lib/config/add-checks.ts";
 import { chooseDatastore } from "../lib/config/datastore-choice.ts";
@@ -27,10 +28,20 @@ import { endpointKey } from "../lib/workload/endpoint.ts";
 import { checkIdentity, identifyWorkload, type WorkloadIdentity } from "../lib/workload/identity.ts";
 import { endpointHostInterfaceName, hostInterfaceName, hostInterfaceNameIfAny } from "../lib/workload/names.ts";
 import { type CniArgs, parseCniArgs, type Requested, requestedOf, withIgnoreUnknown } from "../lib/workload/requested.ts";
-import type { HeldAddresses } from "./addresses.ts";
 import { type IpamSection, readIpamSection } from "./delegates.ts";
-import { findIpam, type IpamPlugin } from "./ipam-source.ts";
+import { findIpam, type IpamPlugin } from "./find-ipam.ts";
 import { type CallPolicy, NO_POLICY } from "./policy.ts";
+
+/** Addresses of an attachment with what goes with them: what a lease has, and a record keeps. */
+export interface HeldAddresses {
+  /** In the order of the result, /32 and /128. */
+  readonly addresses: readonly Prefix[];
+  /** false for the target of a live migration, whose host routes come later (C§2.3 S9). */
+  readonly hostRoutes: boolean;
+  /** The IPAM plugin's, for the result (C§5.1). */
+  readonly routes: readonly CniRoute[];
+  readonly dns: CniDns;
+}
 
 /** A call that is about one network of one node: STATUS and GC. */
 export interface NetworkCall {

@@ -8,15 +8,17 @@ import type { RecordedLink } from "../dataplane/dataplane.ts";
 import { formatPrefix } from "../lib/addresses/address.ts";
 import type { CniRequest, CniResult } from "../lib/cni/protocol.ts";
 import { parseResult } from "../lib/cni/result.ts";
+import type { RecordedAddresses } from "../lib/datastore/datastore.ts";
 import { inTime, isDatastoreFailure } from "../lib/datastore/errors.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { excerpt } from "../lib/log/format.ts";
 import { type AddCall, openSandbox } from "./call.ts";
 import type { Host } from "./host.ts";
 import { connectIpam, ipamInput, narrowAddress, wantsHostRoutes } from "./ipam-source.ts";
-import { desiredStateOf, planAttachment } from "./plan.ts";
+import { planAttachment } from "./plan.ts";
 import { routersFor } from "./plan-endpoint-form.ts";
-import { type RecordedAddresses, readWorkload } from "./workload.ts";
+import { desiredStateOf } from "./plan-routed-form.ts";
+import { readWorkload } from "./workload.ts";
 
 /** A record that is annotations says what the pod's owner likes, in up to 256 KiB. */
 const SHOWN_OF_DIFFERENCES = 2000;

@@ -14,9 +14,10 @@ import { TortieError } from "../lib/errors/errors.ts";
 import type { Logger } from "../lib/log/logger.ts";
 import type { Sandbox } from "../lib/system/sandbox.ts";
 import { type AttachmentCall, openSandboxToRemove } from "./call.ts";
+import { findIpam } from "./find-ipam.ts";
 import { assertClusterReady } from "./gates.ts";
 import type { Host } from "./host.ts";
-import { connectIpam, findIpam, ipamInput } from "./ipam-source.ts";
+import { connectIpam, ipamInput } from "./ipam-source.ts";
 
 export async function del(call: AttachmentCall, host: Host): Promise<void> {
   const { request, config, log } = call;

@@ -15,9 +15,10 @@ import type { WorkloadEndpoint } from "../lib/workload/endpoint.ts";
 import type { NetworkCall } from "./call.ts";
 import { Teardown } from "./del.ts";
 import { encode } from "./delegates.ts";
+import { findIpam } from "./find-ipam.ts";
 import { assertClusterReady } from "./gates.ts";
 import type { Host } from "./host.ts";
-import { connectIpam, findIpam } from "./ipam-source.ts";
+import { connectIpam } from "./ipam-source.ts";
 
 /** Between two looks at a link without owner; an ADD gives it one within a millisecond, if the machine lets it run. */
 const UNFINISHED_PAUSE_MS = 2_000;

@@ -20,6 +20,7 @@ import type { IPPool } from "../lib/datastore/resources.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import type { Logger } from "../lib/log/logger.ts";
 import { directoryOf, isThere } from "../lib/system/files.ts";
+import { sha256 } from "../lib/system/hash.ts";
 import { guardedPrefixes } from "../lib/workload/names.ts";
 import type { NetworkCall } from "./call.ts";
 
@@ -140,7 +141,7 @@ export function storeName(config: NetworkConfig, env: Environment): string {
   const { endpoints, discoverySrv } = config.etcd;
   const place =
     type === "local" ? resolve(config.datastorePath) : [env.CALICO_ETCD_ENDPOINTS || endpoints || env.ETCD_ENDPOINTS, discoverySrv];
-  return type + new Bun.CryptoHasher("sha256").update(JSON.stringify(place)).digest("hex").slice(0, DIGITS);
+  return type + sha256(JSON.stringify(place)).slice(0, DIGITS);
 }
 
 function prefixOf(cidr: string): Prefix {

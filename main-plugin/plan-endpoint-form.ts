@@ -111,6 +111,6 @@ function hostSysctls(name: string, families: ReadonlySet<Family>): Sysctl[] {
   ];
 }
 
-function sysctl(path: string, value: string): Sysctl {
+export function sysctl(path: string, value: string): Sysctl {
   return { path, value, required: true };
 }

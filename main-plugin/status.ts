@@ -9,9 +9,10 @@
 import { DatastoreError, inTime } from "../lib/datastore/errors.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { assertAddPossible, type NetworkCall } from "./call.ts";
+import { findIpam } from "./find-ipam.ts";
 import { assertClusterReady, assertReadinessGates } from "./gates.ts";
 import type { Host } from "./host.ts";
-import { connectIpam, findIpam, ipamInput } from "./ipam-source.ts";
+import { connectIpam, ipamInput } from "./ipam-source.ts";
 
 /** @throws TortieError `status-unavailable` */
 export async function status(call: NetworkCall, host: Host): Promise<void> {

@@ -6,8 +6,7 @@
  */
 import { formatPrefix } from "../lib/addresses/address.ts";
 import { isCalicoIpam } from "../lib/config/ipam-section.ts";
-import type { KubernetesCore } from "../lib/datastore/datastore.ts";
-import type { EndpointRecord } from "../lib/datastore/endpoint-records.ts";
+import type { KubernetesCore, RecordedAddresses } from "../lib/datastore/datastore.ts";
 import { endpointPorts } from "../lib/datastore/kubernetes/pod-endpoint.ts";
 import { recordOfPod } from "../lib/datastore/kubernetes/pod-record.ts";
 import { TortieError } from "../lib/errors/errors.ts";
@@ -18,11 +17,8 @@ import type { WorkloadEndpoint } from "../lib/workload/endpoint.ts";
 import { buildEndpoint, findOwnEndpoint, type PodMetadata, withEndpointOf } from "../lib/workload/endpoint.ts";
 import type { WorkloadIdentity } from "../lib/workload/identity.ts";
 import { POD_ENDPOINT, workloadEndpointNamePrefix } from "../lib/workload/names.ts";
-import type { Lease } from "./addresses.ts";
-import type { AddCall } from "./call.ts";
+import type { AddCall, HeldAddresses } from "./call.ts";
 import type { Host } from "./host.ts";
-
-export type RecordedAddresses = EndpointRecord;
 
 export interface Workload {
   /** With the name that the endpoint's record has, which need not be that of the interface (C§2.1 step 13). */
@@ -63,7 +59,7 @@ export async function hasSibling({ identity, endpointKey, traits }: AddCall, hos
 }
 
 /** Makes the record of an attachment whose links are up (C§7.1). @throws TortieError `annotation-invalid` */
-export function endpointOf(call: AddCall, workload: Workload, lease: Pick<Lease, "addresses">, mac: string): WorkloadEndpoint {
+export function endpointOf(call: AddCall, workload: Workload, lease: Pick<HeldAddresses, "addresses">, mac: string): WorkloadEndpoint {
   const { config } = call;
   const addresses = lease.addresses.map(formatPrefix);
   return buildEndpoint({

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { answered, faultOf } from "./answers.ts";
 import type { Answer, Fault as FaultOf } from "./contract.ts";
-import { plain } from "./format.ts";
+import { counted, plain } from "./format.ts";
 
 /** Shows a text of others, set apart from the direction of the line. */
 export function Name({ of, mono = false }: { readonly of: string; readonly mono?: boolean }) {
@@ -109,4 +109,63 @@ export function Mark({ tone, label }: { readonly tone: Tone; readonly label?: st
 /** Says that there is nothing, and when there will be something. */
 export function Empty({ children }: { readonly children: ComponentChildren }) {
   return <p class="empty">{children}</p>;
+}
+
+/** Asks which rows are wanted. */
+export function Find({ what, hint, filter, setFilter }: FindProps) {
+  return (
+    <label class="grow">
+      <span class="hidden">Find {what}</span>
+      <input type="search" placeholder={hint} value={filter} onInput={({ currentTarget }) => setFilter(currentTarget.value)} />
+    </label>
+  );
+}
+
+interface FindProps {
+  readonly what: string;
+  readonly hint: string;
+  readonly filter: string;
+  setFilter(filter: string): void;
+}
+
+/** Is a form with that question alone. */
+export function FindForm(props: FindProps) {
+  return (
+    <form class="toolbar" onSubmit={(event) => event.preventDefault()}>
+      <Find {...props} />
+    </form>
+  );
+}
+
+/** Heads the columns of a table. */
+export function Columns({ of }: { readonly of: readonly string[] }) {
+  return (
+    <thead>
+      <tr>
+        {of.map((name) => (
+          <th key={name} scope="col">
+            {name}
+          </th>
+        ))}
+      </tr>
+    </thead>
+  );
+}
+
+/** Offers the rows of a table that are not shown yet. */
+export function More({ of, what, most, step, setMost }: MoreProps) {
+  if (of.length <= most) return null;
+  return (
+    <button type="button" onClick={() => setMost(most + step)}>
+      Show more of {counted(of.length, what)}
+    </button>
+  );
+}
+
+interface MoreProps {
+  readonly of: readonly unknown[];
+  readonly what: string;
+  readonly most: number;
+  readonly step: number;
+  setMost(most: number): void;
 }

@@ -4,13 +4,12 @@
  */
 import { claimBlock, isReady, NOT_OURS } from "../../ipam-plugin/allocator/affinity.ts";
 import { Allocator, type AllocatorServices } from "../../ipam-plugin/allocator/allocator.ts";
-import type { FamilyRequest } from "../../ipam-plugin/allocator/auto-assign-family.ts";
 import { freeOrdinals, isOwnedBy, prefixOf } from "../../ipam-plugin/allocator/block.ts";
 import { BlockWriter, type BlockWriterOptions } from "../../ipam-plugin/allocator/block-write.ts";
 import { effectiveLimit, firstFreeBlock } from "../../ipam-plugin/allocator/choose-block.ts";
 import type { Operation } from "../../ipam-plugin/allocator/operation.ts";
 import { choosePools, isInside, type UsablePool } from "../../ipam-plugin/allocator/pools.ts";
-import type { AssignedAddress } from "../../ipam-plugin/allocator/types.ts";
+import type { AssignedAddress, FamilyRequest } from "../../ipam-plugin/allocator/types.ts";
 import { createIpamHost, type IpamHost } from "../../ipam-plugin/host.ts";
 import { type NodeLock, takeNodeLock } from "../../ipam-plugin/node-lock.ts";
 import { bitsOf } from "../../lib/addresses/address.ts";

@@ -3,14 +3,15 @@ import type { Watched } from "../../lib/datastore/calico/stored-kind.ts";
 import type {
   Collection,
   Datastore,
+  EndpointRecords,
   KubernetesCore,
   ListOptions,
   PodReadOptions,
   Reader,
   ReadOptions,
+  RecordedAddresses,
   Versioned,
 } from "../../lib/datastore/datastore.ts";
-import type { EndpointRecord, EndpointRecords } from "../../lib/datastore/endpoint-records.ts";
 import { podOf, recordOfPod } from "../../lib/datastore/kubernetes/pod-record.ts";
 import type { ClusterInformation } from "../../lib/datastore/resources.ts";
 import type { ClusterNode, Namespace } from "../../lib/kubernetes/objects.ts";
@@ -135,7 +136,7 @@ export class CachedCore implements KubernetesCore {
   readonly #inner: KubernetesCore;
   readonly #copies: CachedFrom;
   /** Records as they were written last; `undefined`: cleared. */
-  readonly #written = new Map<string, EndpointRecord | undefined>();
+  readonly #written = new Map<string, RecordedAddresses | undefined>();
 
   constructor(inner: KubernetesCore, copies: CachedFrom) {
     this.#inner = inner;
@@ -186,7 +187,7 @@ export class CachedCore implements KubernetesCore {
     return pod;
   }
 
-  #note(endpoint: EndpointKey, record: EndpointRecord | undefined): void {
+  #note(endpoint: EndpointKey, record: RecordedAddresses | undefined): void {
     const pod = podOf(endpoint);
     if (pod === undefined) return;
     this.#written.delete(keyOf(pod));
@@ -196,7 +197,7 @@ export class CachedCore implements KubernetesCore {
   }
 }
 
-function recordOf({ containerID, ipNetworks }: WorkloadEndpoint): EndpointRecord | undefined {
+function recordOf({ containerID, ipNetworks }: WorkloadEndpoint): RecordedAddresses | undefined {
   return ipNetworks.length === 0 ? undefined : { containerID, ipNetworks };
 }
 

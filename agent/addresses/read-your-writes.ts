@@ -4,17 +4,10 @@
  */
 
 import type { Watched } from "../../lib/datastore/calico/stored-kind.ts";
-import type {
-  AffinityKey,
-  BlockAffinities,
-  BlockOwner,
-  Collection,
-  ListOptions,
-  ReadOptions,
-  Versioned,
-} from "../../lib/datastore/datastore.ts";
+import type { AffinityKey, BlockAffinities, Collection, ListOptions, ReadOptions, Versioned } from "../../lib/datastore/datastore.ts";
 import {
   type BlockAffinity,
+  type BlockOwner,
   type ClusterInformation,
   cidrKey,
   type IPPool,

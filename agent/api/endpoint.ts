@@ -7,7 +7,7 @@ import { failureOf } from "../../lib/system/waiting.ts";
 import type { Endpoint, ShownState } from "../endpoints/endpoint.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
 import type { StatusEntry } from "../endpoints/status.ts";
-import type { NumberedLabels } from "../identities/lookup.ts";
+import type { NumberedLabels } from "../policy/identities/lookup.ts";
 import type { ENDPOINT_OPERATIONS, EndpointHealth, EndpointModel } from "./endpoint-schema.ts";
 import { endpointIdentity } from "./identity.ts";
 import type { HandlerAnswer, HandlersOf } from "./operation.ts";

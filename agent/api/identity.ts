@@ -1,6 +1,6 @@
 /** Serves identities: the numbers of sets of labels that this agent knows of (docs/reference/identities.md). */
 import { TortieError } from "../../lib/errors/errors.ts";
-import type { NumberedLabels, ShownIdentity, WatchedIdentities } from "../identities/lookup.ts";
+import type { NumberedLabels, ShownIdentity, WatchedIdentities } from "../policy/identities/lookup.ts";
 import { type HandlersOf, model, type Operations, ref, type Static, Type, words } from "./operation.ts";
 
 const IDENTITY_NUMBER = Type.Integer({ minimum: 0, maximum: 0xffff_ffff, description: "0: the labels have no number (yet)" });

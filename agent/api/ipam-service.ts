@@ -9,9 +9,10 @@ import type { Granted } from "../../ipam-plugin/host-scope/host-scope.ts";
 import { familyOf } from "../../ipam-plugin/host-scope/node-record.ts";
 import { type Address, type Family, formatAddress, formatPrefix, parseAddress } from "../../lib/addresses/address.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import type { ServedRanges } from "../ranges/start.ts";
-import type { IpamResponse, IpamStatus } from "./ipam.ts";
+import type { ServedRanges } from "../addresses/ranges/start.ts";
+import type { IPAM_OPERATIONS, IpamResponse, IpamStatus } from "./ipam.ts";
 import type { NodeAddressing } from "./node.ts";
+import type { HandlersOf } from "./operation.ts";
 
 /** What `expiration` gives a client to make an endpoint of its address. */
 const EXPIRATION_MS = 600_000;
@@ -126,6 +127,30 @@ export class IpamService {
       ipv6: element(ipv6),
     };
   }
+}
+
+/** @param ipam `undefined` where this node has no range: its addresses come from blocks */
+export function ipamHandlers(ipam: IpamService | undefined): HandlersOf<typeof IPAM_OPERATIONS> {
+  const service = (): IpamService => {
+    if (ipam !== undefined) return ipam;
+    throw new TortieError("family-disabled", "this node has no range of its own: its addresses come from blocks of the pools");
+  };
+  return {
+    getIpam: async () => ({ status: 200, body: await service().dump() }),
+    postIpam: async ({ query: { family, owner }, headers }) => ({
+      status: 201,
+      body: await service().grant(family, owner, headers.expiration === "true"),
+    }),
+    postIpamAddress: async ({ params, query }) => ({ status: 200, body: await service().grantAddress(params.ip, query.owner) }),
+    async deleteIpamAddress({ params, query: { owner, token, idempotent } }) {
+      try {
+        await service().release(params.ip, { owner, token });
+      } catch (error) {
+        if (!(idempotent === true && error instanceof TortieError && error.word === "address-not-assigned")) throw error;
+      }
+      return { status: 200 };
+    },
+  };
 }
 
 /** @throws TortieError `call-invalid` */

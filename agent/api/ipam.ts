@@ -1,9 +1,7 @@
 /** Describes the operations on addresses of the node's range (A§2.4, A§2.5). */
-import { TortieError } from "../../lib/errors/errors.ts";
 import { AddressPair } from "./endpoint-schema.ts";
-import type { IpamService } from "./ipam-service.ts";
 import { NodeAddressing } from "./node.ts";
-import { type HandlersOf, model, type Operations, ref, type Static, Type, words } from "./operation.ts";
+import { model, type Operations, ref, type Static, Type, words } from "./operation.ts";
 
 const IpamAddress = model("IPAMAddressResponse", "One granted address.", {
   ip: Type.String(),
@@ -85,27 +83,3 @@ export const IPAM_OPERATIONS = {
     answers: { 200: null },
   },
 } as const satisfies Operations;
-
-/** @param ipam `undefined` where this node has no range: its addresses come from blocks */
-export function ipamHandlers(ipam: IpamService | undefined): HandlersOf<typeof IPAM_OPERATIONS> {
-  const service = (): IpamService => {
-    if (ipam !== undefined) return ipam;
-    throw new TortieError("family-disabled", "this node has no range of its own: its addresses come from blocks of the pools");
-  };
-  return {
-    getIpam: async () => ({ status: 200, body: await service().dump() }),
-    postIpam: async ({ query: { family, owner }, headers }) => ({
-      status: 201,
-      body: await service().grant(family, owner, headers.expiration === "true"),
-    }),
-    postIpamAddress: async ({ params, query }) => ({ status: 200, body: await service().grantAddress(params.ip, query.owner) }),
-    async deleteIpamAddress({ params, query: { owner, token, idempotent } }) {
-      try {
-        await service().release(params.ip, { owner, token });
-      } catch (error) {
-        if (!(idempotent === true && error instanceof TortieError && error.word === "address-not-assigned")) throw error;
-      }
-      return { status: 200 };
-    },
-  };
-}

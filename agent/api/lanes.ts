@@ -7,6 +7,7 @@ import type { PreparedCall } from "../../handover/call.ts";
 import type { AttachmentId } from "../../lib/cni/attachment-id.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { Lane } from "../../lib/resident/lane.ts";
+import { nextTurn } from "../../lib/system/waiting.ts";
 import type { AttachmentService, CallContext } from "../attachments/attachment-service.ts";
 
 /** What calls of plugins are handed to (A§11.3). */
@@ -76,7 +77,7 @@ export class Starts {
    * immediates after they have looked for input.
    */
   next(): Promise<void> {
-    this.#last = this.#last.then(() => new Promise((resolve) => void setImmediate(resolve)));
+    this.#last = this.#last.then(nextTurn);
     return this.#last;
   }
 }

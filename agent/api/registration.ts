@@ -8,9 +8,9 @@ import { formatAddress, parseAddress } from "../../lib/addresses/address.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { isText, listOf } from "../../lib/json/decode.ts";
 import { withCookie } from "../../lib/system/sandbox.ts";
+import type { NodeRanges } from "../addresses/ranges/start.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
-import type { NodeRanges } from "../ranges/start.ts";
 import type { EndpointChangeRequest } from "./endpoint-schema.ts";
 
 type RegisteredEndpoints = Pick<EndpointManager, "get" | "find" | "withAddress" | "begin" | "write" | "commit">;

@@ -1,22 +1,21 @@
 /** Opens and closes the agent's two sockets: the API for operators, and the one for calls of plugins (A§2, A§11.3). */
 
 import { TortieError } from "../../lib/errors/errors.ts";
+import type { NodeRanges } from "../addresses/ranges/start.ts";
 import type { AttachmentService } from "../attachments/attachment-service.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
 import { isConnected } from "../endpoints/mend-link.ts";
-import type { AgentIdentities } from "../identities/start.ts";
 import { checkStatus } from "../observe/health.ts";
 import type { Standstill } from "../observe/metrics.ts";
+import type { AgentIdentities } from "../policy/identities/start.ts";
 import type { AgentPolicy } from "../policy/start.ts";
 import type { PolicyView } from "../policy/view.ts";
-import type { NodeRanges } from "../ranges/start.ts";
 import type { AgentContext } from "../start/context.ts";
 import { serveCalls } from "./calls.ts";
 import { endpointHandlers } from "./endpoint.ts";
 import { historyHandlers } from "./history.ts";
 import { identityHandlers } from "./identity.ts";
-import { ipamHandlers } from "./ipam.ts";
-import { IpamService } from "./ipam-service.ts";
+import { IpamService, ipamHandlers } from "./ipam-service.ts";
 import { type CallService, LanedAttachments } from "./lanes.ts";
 import { nodeHandlers } from "./node.ts";
 import { cniHandlers, type Handlers, OPERATIONS } from "./operations.ts";

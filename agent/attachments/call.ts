@@ -4,7 +4,7 @@
  */
 
 import type { CniCall } from "../../handover/call.ts";
-import { digestOf, requestOf, sha256 } from "../../handover/call-body.ts";
+import { digestOf, requestOf } from "../../handover/call-body.ts";
 import type { HistoryStep } from "../../handover/history.ts";
 import { type AttachmentId, attachmentOf } from "../../lib/cni/attachment-id.ts";
 import { renderError } from "../../lib/cni/error-output.ts";
@@ -14,10 +14,11 @@ import { type ErrorWord, TortieError } from "../../lib/errors/errors.ts";
 import { isJsonObject } from "../../lib/json/value.ts";
 import { createLogger, type Logger } from "../../lib/log/logger.ts";
 import { Secrets } from "../../lib/log/secrets.ts";
+import { sha256 } from "../../lib/system/hash.ts";
 import { type NetworkCall, resolveNetworkCall } from "../../main-plugin/call.ts";
+import { findIpam } from "../../main-plugin/find-ipam.ts";
 import type { Host } from "../../main-plugin/host.ts";
 import type { Hosts } from "../../main-plugin/hosts.ts";
-import { findIpam } from "../../main-plugin/ipam-source.ts";
 import { type CallPolicy, NO_POLICY } from "../../main-plugin/policy.ts";
 import type { CallTrace, Tracing } from "../observe/tracing.ts";
 import { parseTraceparent, type TraceParent } from "../observe/tracing.ts";

@@ -12,11 +12,17 @@ import { messageOf } from "../../lib/errors/errors.ts";
 import { parseJson } from "../../lib/json/parse.ts";
 import type { Sandbox } from "../../lib/system/sandbox.ts";
 import { NEVER } from "../../lib/system/waiting.ts";
-import type { HeldAddresses } from "../../main-plugin/addresses.ts";
-import { type AttachmentCall, type NetworkCall, resolveAddCall, resolveAttachmentCall } from "../../main-plugin/call.ts";
+import {
+  type AttachmentCall,
+  type HeldAddresses,
+  type NetworkCall,
+  resolveAddCall,
+  resolveAttachmentCall,
+} from "../../main-plugin/call.ts";
 import { narrowAddress } from "../../main-plugin/ipam-source.ts";
-import { desiredStateOf, planAttachment } from "../../main-plugin/plan.ts";
+import { planAttachment } from "../../main-plugin/plan.ts";
 import { routersFor } from "../../main-plugin/plan-endpoint-form.ts";
+import { desiredStateOf } from "../../main-plugin/plan-routed-form.ts";
 import { chainedResult, isChained, serve } from "../../main-plugin/serve.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
 import { recordedOf, sandboxOfRecord } from "../endpoints/sandbox.ts";

@@ -11,7 +11,8 @@ import { ForeignCniError, TortieError } from "../../lib/errors/errors.ts";
 import { parseJson } from "../../lib/json/parse.ts";
 import { isJsonObject } from "../../lib/json/value.ts";
 import { encode } from "../../main-plugin/delegates.ts";
-import { connectIpam, findIpam, ipamInput } from "../../main-plugin/ipam-source.ts";
+import { findIpam } from "../../main-plugin/find-ipam.ts";
+import { connectIpam, ipamInput } from "../../main-plugin/ipam-source.ts";
 import type { GrantWitness } from "../endpoints/mend-link.ts";
 import { resolveCall, type ServedCall, type Surroundings } from "./call.ts";
 

@@ -8,7 +8,7 @@ import { availableParallelism } from "node:os";
 import type { EndpointRecord } from "../../handover/record.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { Lane } from "../../lib/resident/lane.ts";
-import { type Clock, pauseAfter } from "../../lib/system/waiting.ts";
+import { type Clock, nextTurn, pauseAfter } from "../../lib/system/waiting.ts";
 import type { StatusCode, StatusType } from "./status.ts";
 import { type Actor, allowsBuild, type State } from "./status.ts";
 
@@ -180,7 +180,7 @@ export class Mending {
 
   async #mend(signal: AbortSignal): Promise<void> {
     // A comparison is synchronous, and a restore asks for one of each endpoint: calls that wait come before the next one.
-    await new Promise((resolve) => setImmediate(resolve));
+    await nextTurn();
     signal.throwIfAborted();
     this.#isAtLink = true;
     try {

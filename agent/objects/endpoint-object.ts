@@ -2,11 +2,11 @@
  * Converts an endpoint to TortieEndpoint, its copy in the cluster (A§6.3), and back, and compares the two. An
  * object belongs to a pod, so of several endpoints of one pod one is shown.
  */
-import { createHash } from "node:crypto";
 import type { EndpointRecord, RecordedAddress } from "../../handover/record.ts";
 import { type Fields, section, text } from "../../lib/json/decode.ts";
 import type { Pod } from "../../lib/kubernetes/objects.ts";
-import type { NumberedLabels } from "../identities/lookup.ts";
+import { sha256 } from "../../lib/system/hash.ts";
+import type { NumberedLabels } from "../policy/identities/lookup.ts";
 
 export const GROUP = "tortie.dev";
 export const VERSION = "v1alpha1";
@@ -112,7 +112,7 @@ export function contentOf(
 
 /** Returns the name of the node where it is legal as a value, else a digest of it. */
 export function nodeLabel(node: string): string {
-  return node.length <= LONGEST_LABEL ? node : createHash("sha256").update(node).digest("hex").slice(0, LONGEST_LABEL);
+  return node.length <= LONGEST_LABEL ? node : sha256(node).slice(0, LONGEST_LABEL);
 }
 
 /** Makes the object to be created. */

@@ -8,7 +8,7 @@ import type { Pod } from "../../lib/kubernetes/objects.ts";
 import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
 import type { Tasks } from "../../lib/resident/tasks.ts";
 import type { Clock } from "../../lib/system/waiting.ts";
-import type { NumberedLabels } from "../identities/lookup.ts";
+import type { NumberedLabels } from "../policy/identities/lookup.ts";
 import type { DeleteJobs } from "./delete-jobs.ts";
 import {
   contentOf,

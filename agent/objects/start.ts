@@ -9,7 +9,7 @@ import type { Tasks } from "../../lib/resident/tasks.ts";
 import { type Clock, SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
 import type { RestoredEndpoints } from "../endpoints/start.ts";
-import type { AgentIdentities } from "../identities/start.ts";
+import type { AgentIdentities } from "../policy/identities/start.ts";
 import type { AgentContext } from "../start/context.ts";
 import { DeleteJobs } from "./delete-jobs.ts";
 import {
@@ -24,7 +24,7 @@ import {
   VERSION,
   withPresentMirror,
 } from "./endpoint-object.ts";
-import { type KubernetesClients, kubernetesClients, ObjectApi } from "./object-api.ts";
+import { ObjectApi, type ObjectConnection } from "./object-api.ts";
 import { type ObjectSource, ObjectSync } from "./object-sync.ts";
 
 export function startEndpointObjects(
@@ -37,7 +37,7 @@ export function startEndpointObjects(
   const objects = endpointObjects({
     node: { name: node },
     jobsDirectory: `${state}/jobs`,
-    clients: kubernetesClients(cluster.connection),
+    connection: cluster.connection,
     informers: cluster.informers,
     controllers,
     qps: options["object-qps"],
@@ -87,7 +87,7 @@ interface EndpointObjectsOptions {
   readonly node: NodeFacts;
   /** `<state>/jobs`. */
   readonly jobsDirectory: string;
-  readonly clients: Pick<KubernetesClients, "custom">;
+  readonly connection: ObjectConnection;
   readonly informers: Informers;
   readonly controllers: Tasks;
   readonly source: ObjectSource;
@@ -106,14 +106,12 @@ export interface EndpointObjects {
   changed(endpoint: Pick<ObjectEndpoint, "id">): void;
   /** Removes the object of an endpoint that is no longer among the source's. The deletion is durable when this returns. */
   removed(endpoint: ObjectEndpoint): Promise<void>;
-  /** Deletions that are still to be done. */
-  readonly pendingDeletions: number;
 }
 
 /** Begins to watch this node's objects, and carries out deletions that an earlier process left. */
 export function endpointObjects(options: EndpointObjectsOptions): EndpointObjects {
-  const { node, clients, informers, controllers, source, qps, isRestored, onProblem, onFinding, clock = SYSTEM_CLOCK } = options;
-  const api = new ObjectApi(clients, { clock, qps });
+  const { node, connection, informers, controllers, source, qps, isRestored, onProblem, onFinding, clock = SYSTEM_CLOCK } = options;
+  const api = new ObjectApi(connection, { clock, qps });
   const onAdded = () => void controllers.trigger("object-deletes");
   const jobs = new DeleteJobs({ directory: options.jobsDirectory, api, onAdded, onProblem });
   const cache = informers.watch({
@@ -138,9 +136,6 @@ export function endpointObjects(options: EndpointObjectsOptions): EndpointObject
   return {
     changed: (endpoint) => sync.changed(endpoint),
     removed: (endpoint) => sync.removed(endpoint),
-    get pendingDeletions() {
-      return jobs.count;
-    },
   };
 }
 

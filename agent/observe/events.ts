@@ -3,12 +3,12 @@
  * its event or is left out, as whoever reports it asks. Nothing waits for an event: it is written behind, at most one request a second from a
  * node, and what the server does not take is left out.
  */
-import { createHash } from "node:crypto";
 import { messageOf } from "../../lib/errors/errors.ts";
 import type { ApiConnection } from "../../lib/kubernetes/client/connection.ts";
 import { excerpt } from "../../lib/log/format.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";
 import type { Health } from "../../lib/resident/health.ts";
+import { sha256 } from "../../lib/system/hash.ts";
 import type { Clock } from "../../lib/system/waiting.ts";
 
 /** A cause that comes again after so long is another event. client-go's EventCorrelator aggregates over the same time. */
@@ -155,7 +155,7 @@ export function namedBy(key: string): { readonly namespace: string; readonly nam
 
 function bodyOf({ text, first, last, message, count }: Reported, host: string) {
   const { kind, namespace, name, uid, reason, identity } = text;
-  const digest = createHash("sha256").update(`${reason} ${identity}`).digest("hex").slice(0, 16);
+  const digest = sha256(`${reason} ${identity}`).slice(0, 16);
   return {
     apiVersion: "v1",
     kind: "Event",

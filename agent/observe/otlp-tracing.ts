@@ -10,12 +10,20 @@ import { defaultResource, detectResources, envDetector, resourceFromAttributes }
 import { BatchSpanProcessor, type SpanExporter, TracerProvider } from "@opentelemetry/sdk-trace";
 
 import { TortieError } from "../../lib/errors/errors.ts";
-import type { CallTrace, TraceAttributes, TraceParent, Tracing, TracingOptions } from "./tracing.ts";
+import type { CallTrace, TraceAttributes, TraceParent, Tracing } from "./tracing.ts";
 
 const NAME = "tortie-node";
 const PATH = "v1/traces";
 /** Spans that come within this time go out together. */
 const SEND_AFTER_MS = 1_000;
+
+export interface OtlpOptions {
+  /** `--otlp-endpoint`: base URL of a receiver, which `/v1/traces` is added to. */
+  readonly endpoint: string | undefined;
+  readonly node: string;
+  readonly version: string;
+  readonly log: { info(message: string): void; error(message: string): void };
+}
 
 export class OtlpTracing implements Tracing {
   readonly #provider: TracerProvider;
@@ -23,7 +31,7 @@ export class OtlpTracing implements Tracing {
   readonly #running = new AsyncLocalStorage<OtlpCall>();
 
   /** @throws Error when the endpoint is no URL */
-  constructor({ endpoint, node, version, log }: TracingOptions) {
+  constructor({ endpoint, node, version, log }: OtlpOptions) {
     const own = resourceFromAttributes({ "service.name": NAME, "service.version": version, "host.name": node });
     const given = detectResources({ detectors: [envDetector] });
     // The exporter itself reads the standard variables for everything that is missing here.
@@ -153,10 +161,10 @@ type Export = SpanExporter["export"];
 /** Says in the log that sending fails: once when that begins and once when it is over, not for each batch. */
 class ReportedExporter implements SpanExporter {
   readonly #inner: Pick<OTLPTraceExporter, "export" | "forceFlush" | "shutdown">;
-  readonly #log: TracingOptions["log"];
+  readonly #log: OtlpOptions["log"];
   #isFailing = false;
 
-  constructor(inner: Pick<OTLPTraceExporter, "export" | "forceFlush" | "shutdown">, log: TracingOptions["log"]) {
+  constructor(inner: Pick<OTLPTraceExporter, "export" | "forceFlush" | "shutdown">, log: OtlpOptions["log"]) {
     this.#inner = inner;
     this.#log = log;
   }

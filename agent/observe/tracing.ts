@@ -1,12 +1,9 @@
 /**
- * Traces the agent's calls (A§8.1): the port, what is traced of a call, and whether there is anything behind the port. OpenTelemetry is
- * loaded only where an endpoint is configured; without one no time is taken.
+ * Traces the agent's calls (A§8.1): the port, and what is traced of a call. Without a configured endpoint no time is taken.
  */
 
 import type { Dataplane } from "../../dataplane/dataplane.ts";
-import type { Environment } from "../../lib/cni/protocol.ts";
 import type { EtcdClientOptions } from "../../lib/datastore/etcd/etcd-client.ts";
-import { messageOf } from "../../lib/errors/errors.ts";
 import type { ApiClient } from "../../lib/kubernetes/api-client.ts";
 
 export interface TraceParent {
@@ -36,33 +33,6 @@ export interface Tracing {
   during<T>(name: string, attributes: TraceAttributes, work: () => Promise<T>): Promise<T>;
   /** Sends what is collected, as far as there is time. Never throws. */
   stop(limitMs: number): Promise<void>;
-}
-
-export interface TracingOptions {
-  /** `--otlp-endpoint`: base URL of a receiver, which `/v1/traces` is added to. */
-  readonly endpoint: string | undefined;
-  readonly env: Environment;
-  readonly node: string;
-  readonly version: string;
-  readonly log: { info(message: string): void; error(message: string): void };
-}
-
-/** @returns `undefined` where no endpoint is configured, or one that makes no sense, which the log says */
-export async function openTracing(options: TracingOptions): Promise<Tracing | undefined> {
-  const { endpoint, env, log } = options;
-  const isConfigured = [endpoint, env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, env.OTEL_EXPORTER_OTLP_ENDPOINT].some(isGiven);
-  if (!isConfigured || env.OTEL_SDK_DISABLED?.toLowerCase() === "true") return undefined;
-  try {
-    const { OtlpTracing } = await import("./otlp-tracing.ts");
-    return new OtlpTracing(options);
-  } catch (error) {
-    log.error(`no traces are sent: ${messageOf(error)}`);
-    return undefined;
-  }
-}
-
-function isGiven(value: string | undefined): boolean {
-  return value !== undefined && value !== "";
 }
 
 /** Later versions may say more behind the flags (3.2.4); version ff does not exist. */

@@ -10,7 +10,7 @@ import type { EndpointPolicy, PacketPolicy, Permission } from "../../dataplane/p
 import { type Address, formatAddress, parseAddress } from "../../lib/addresses/address.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";
-import type { Clock } from "../../lib/system/waiting.ts";
+import { type Clock, nextTurn } from "../../lib/system/waiting.ts";
 import type { Flow, Judgement } from "../../policy/model.ts";
 import type { Realised } from "./passes.ts";
 
@@ -138,7 +138,7 @@ export class Flows {
       const meant = entries.slice(at, at + SLICE).filter(isMeant);
       if (meant.length > 0) this.#parts.table.remove(meant);
       removed += meant.length;
-      await new Promise((resolve) => setImmediate(resolve));
+      await nextTurn();
     }
     return removed;
   }
@@ -162,7 +162,7 @@ export class Flows {
   async #run(): Promise<void> {
     const { clock, log } = this.#parts;
     // Behind the pass, and behind whoever waits for it.
-    await new Promise((resolve) => setImmediate(resolve));
+    await nextTurn();
     while (this.#concerned.size > 0) {
       const concerned = [...this.#concerned.values()];
       this.#concerned = new Map();

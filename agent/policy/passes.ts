@@ -8,7 +8,7 @@
 import type { PacketPolicy, PolicyChange } from "../../dataplane/packet-policy.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";
-import { type BackOff, type Clock, pauseAfter, untilAborted } from "../../lib/system/waiting.ts";
+import { type BackOff, type Clock, nextTurn, pauseAfter, untilAborted } from "../../lib/system/waiting.ts";
 import type { EngineChange } from "../../policy/model.ts";
 
 /** From the beginning of one pass to that of the next, unless somebody waits. */
@@ -194,7 +194,7 @@ export class Passes {
     const end = clock.now() + BURST_MS;
     for (let before = -1; before < this.#waiting.length && this.#waiting.length < MOST_TOGETHER && clock.now() < end; ) {
       before = this.#waiting.length;
-      await new Promise((resolve) => setImmediate(resolve));
+      await nextTurn();
     }
   }
 
@@ -203,7 +203,7 @@ export class Passes {
     const told = this.#told;
     this.#begunAt = clock.now();
     try {
-      while (engine.prepare(SLICE)) await new Promise((resolve) => setImmediate(resolve));
+      while (engine.prepare(SLICE)) await nextTurn();
       const change = engine.take();
       if (this.#comparison === undefined) await this.#apply(change);
       else await this.#compare(engine.state, isEmpty(change));

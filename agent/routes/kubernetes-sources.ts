@@ -14,8 +14,8 @@ import { decodeNode } from "../../lib/kubernetes/objects.ts";
 import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
 import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
 import { Claimed } from "../../lib/system/claimed.ts";
-import { rangeAnnotation } from "../ranges/annotations.ts";
-import { annotateNode } from "../ranges/node-object.ts";
+import { rangeAnnotation } from "../addresses/ranges/annotations.ts";
+import { annotateNode } from "../addresses/ranges/node-object.ts";
 import {
   byFamily,
   type ClusterClaims,

@@ -30,7 +30,8 @@ import { missingCapabilities } from "../../lib/system/privileges.ts";
 import { SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
 import { EventWriter } from "../observe/events.ts";
 import { AgentHealth } from "../observe/health.ts";
-import { openTracing, type Tracing, tracedDataplane } from "../observe/tracing.ts";
+import type { OtlpOptions } from "../observe/otlp-tracing.ts";
+import { type Tracing, tracedDataplane } from "../observe/tracing.ts";
 import { Configuration, datastoreKeys, nameOfNode } from "./configuration.ts";
 import { GuardedDataplane, NamespaceCanary } from "./guarded-dataplane.ts";
 import type { AgentOptions } from "./options.ts";
@@ -97,7 +98,7 @@ export async function openContext({ options, env, version, reread }: AgentInput)
   const setLevel = (level: AgentOptions["log-level"]) => log.setLevel(level);
   const configuration = new Configuration({ options, env, version, bootId, phase: () => phase.phase, setLevel });
   const node = nameOfNode(options, env);
-  const tracing = await openTracing({ endpoint: options["otlp-endpoint"], env, node, version, log });
+  const tracing = await openTracing(env, { endpoint: options["otlp-endpoint"], node, version, log });
   stack.defer(() => tracing?.stop(TRACES_GRACE_MS));
   const host = stack.use(new HostSockets());
   const linux = new LinuxDataplane(host, new JoinedDeletions(host));
@@ -216,4 +217,20 @@ export function clusterOf({ options, env, node, log, onAnswer }: ClusterOptions)
       connection.close();
     },
   };
+}
+
+/**
+ * Loads OpenTelemetry only where an endpoint is configured.
+ * @returns `undefined` where there is none, or one that makes no sense, which the log says
+ */
+async function openTracing(env: Environment, options: OtlpOptions): Promise<Tracing | undefined> {
+  const endpoints = [options.endpoint, env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, env.OTEL_EXPORTER_OTLP_ENDPOINT];
+  if (!endpoints.some(Boolean) || env.OTEL_SDK_DISABLED?.toLowerCase() === "true") return undefined;
+  try {
+    const { OtlpTracing } = await import("../observe/otlp-tracing.ts");
+    return new OtlpTracing(options);
+  } catch (error) {
+    options.log.error(`no traces are sent: ${messageOf(error)}`);
+    return undefined;
+  }
 }

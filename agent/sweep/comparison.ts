@@ -15,6 +15,7 @@ import { type Address, formatAddress, formatPrefix, parseAddress } from "../../l
 import type { Versioned } from "../../lib/datastore/datastore.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
+import { nextTurn } from "../../lib/system/waiting.ts";
 import { type GrantWitness, lostAddresses } from "../endpoints/mend-link.ts";
 import type { RestoredEndpoints } from "../endpoints/start.ts";
 import { addressFinding } from "../observe/health.ts";
@@ -63,7 +64,7 @@ export class AddressComparison {
     const suspects: Suspect[] = [];
     for (const record of records().filter(isCommitted)) {
       // Calls that arrived meanwhile come first.
-      await new Promise((resolve) => setImmediate(resolve));
+      await nextTurn();
       if (signal.aborted) return;
       try {
         const missing = await missingOf(record, look);

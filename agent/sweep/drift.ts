@@ -5,7 +5,7 @@
 
 import type { Difference } from "../../dataplane/desired-state.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
-import type { Clock } from "../../lib/system/waiting.ts";
+import { type Clock, nextTurn } from "../../lib/system/waiting.ts";
 import { isUnproven } from "../endpoints/sandbox.ts";
 
 const MOST_MENDS = 3;
@@ -44,7 +44,7 @@ export class Drift {
     this.#forgetOthers(new Set(endpoints));
     for (const id of endpoints) {
       // A comparison is synchronous; calls that arrived meanwhile come before the next one.
-      await new Promise((resolve) => setImmediate(resolve));
+      await nextTurn();
       if (signal.aborted) return;
       try {
         this.#judge(id, await this.#options.drift(id));

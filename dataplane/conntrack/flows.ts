@@ -4,11 +4,9 @@
  */
 import { type Address, bytesOf, formatAddress } from "../../lib/addresses/address.ts";
 import { dumpAside } from "../netlink/dump-aside.ts";
-import { addressOf, unlessRefused } from "../netlink/message.ts";
+import { addressOf, unlessMissing } from "../netlink/message.ts";
 import { NETLINK_NETFILTER, type Netlink } from "../netlink/socket.ts";
 import { askForFlows, deleteFlow, parseFlow, type TrackedFlow } from "./message.ts";
-
-const ENOENT = 2;
 
 /**
  * Lists the connections that have one of these addresses at either end, before or behind translation. The kernel walks through its whole
@@ -47,7 +45,7 @@ export async function addressesOfFlows(): Promise<Set<string>> {
  * @throws NetlinkError
  */
 export function deleteFlows(socket: Netlink, flows: readonly TrackedFlow[]): number {
-  return flows.filter((flow) => unlessRefused(ENOENT, () => socket.request(deleteFlow(flow))) !== undefined).length;
+  return flows.filter((flow) => unlessMissing(() => socket.request(deleteFlow(flow))) !== undefined).length;
 }
 
 function allFlows() {

@@ -11,8 +11,6 @@ const AF_UNSPEC = 0;
 
 const CTA_TUPLE_ORIG = 1;
 const CTA_TUPLE_REPLY = 2;
-const CTA_STATUS = 3;
-const CTA_PROTOINFO = 4;
 const CTA_ID = 12;
 const CTA_ZONE = 18;
 const CTA_TUPLE_IP = 1;
@@ -22,25 +20,6 @@ const CTA_IP_DESTINATION = { 4: 2, 6: 4 } as const;
 const CTA_PROTO_NUM = 1;
 const CTA_PROTO_SRC_PORT = 2;
 const CTA_PROTO_DST_PORT = 3;
-const CTA_PROTOINFO_TCP = 1;
-const CTA_PROTOINFO_TCP_STATE = 1;
-/** include/uapi/linux/netfilter/nf_conntrack_common.h */
-const IPS_SEEN_REPLY = 0x2;
-
-/** include/uapi/linux/netfilter/nf_conntrack_tcp.h, in its order. */
-const TCP_STATES = [
-  "none",
-  "syn-sent",
-  "syn-received",
-  "established",
-  "fin-wait",
-  "close-wait",
-  "last-ack",
-  "time-wait",
-  "close",
-  "syn-sent-2",
-] as const;
-export type TcpState = (typeof TCP_STATES)[number];
 
 /** One direction of a connection. A protocol without ports has none. */
 export interface Tuple {
@@ -59,12 +38,6 @@ export interface TrackedFlow {
   readonly original: Tuple;
   /** As its answers come. */
   readonly reply: Tuple;
-  /** Only of TCP. */
-  readonly tcpState: TcpState | undefined;
-  /** Packets have gone both ways. */
-  readonly isReplied: boolean;
-  /** 0: the zone that everything is in, unless rules say otherwise. */
-  readonly zone: number;
   /** Names it in a request. */
   readonly key: readonly Attribute[];
 }
@@ -92,7 +65,6 @@ export function parseFlow({ payload }: Message, isWanted: (addresses: readonly U
   const reply = tupleIn(family, attributes.get(CTA_TUPLE_REPLY));
   if (original === undefined || reply === undefined) return undefined;
   if (!isWanted([original.source, original.destination, reply.source, reply.destination])) return undefined;
-  const number = (type: number) => attributes.get(type)?.reduce((sum, octet) => sum * 256 + octet, 0) ?? 0;
   const key = [CTA_TUPLE_ORIG, CTA_ZONE, CTA_ID].flatMap((type) => {
     const value = attributes.get(type);
     return value === undefined ? [] : [bytes(type === CTA_TUPLE_ORIG ? type | NLA_F_NESTED : type, value)];
@@ -102,9 +74,6 @@ export function parseFlow({ payload }: Message, isWanted: (addresses: readonly U
     protocol: original.protocol,
     original: withAddresses(family, original),
     reply: withAddresses(family, reply),
-    tcpState: tcpStateIn(attributes.get(CTA_PROTOINFO)),
-    isReplied: (number(CTA_STATUS) & IPS_SEEN_REPLY) !== 0,
-    zone: number(CTA_ZONE),
     key,
   };
 }
@@ -142,12 +111,6 @@ function portIn(value: Uint8Array | undefined): number | undefined {
 
 function withAddresses(family: Family, { source, destination, sourcePort, destinationPort }: RawTuple): Tuple {
   return { source: addressOf(family, source), destination: addressOf(family, destination), sourcePort, destinationPort };
-}
-
-function tcpStateIn(nested: Uint8Array | undefined): TcpState | undefined {
-  const tcp = nested === undefined ? undefined : attributeMap(nested).get(CTA_PROTOINFO_TCP);
-  const state = tcp === undefined ? undefined : attributeMap(tcp).get(CTA_PROTOINFO_TCP_STATE)?.[0];
-  return state === undefined ? undefined : TCP_STATES[state];
 }
 
 /** @param family as struct nfgenmsg has it */

@@ -10,7 +10,7 @@ import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { NodeState } from "../dataplane.ts";
 import type { Sysctl } from "../desired-state.ts";
 import type { HostSockets } from "../netlink/host-sockets.ts";
-import { attributeMap, type Message, NetlinkError, unlessRefused } from "../netlink/message.ts";
+import { attributeMap, type Message, NetlinkError, unlessMissing } from "../netlink/message.ts";
 import type { Netlink, Request } from "../netlink/socket.ts";
 import {
   ask,
@@ -28,7 +28,6 @@ import { changeOf, changeRequests, isUnchanged, leavesNothing, type Names, TABLE
 import { differingSysctls, writeSysctls } from "./sysctl.ts";
 
 const EPERM = 1;
-const ENOENT = 2;
 const ERESTART = 85;
 /** Allows for others that write at the same moment; each of them succeeds once. */
 const TRIES = 100;
@@ -185,7 +184,7 @@ function commentOf(socket: Netlink, family: TableFamily): string | undefined {
 
 /** @returns `undefined` when the kernel has no such object */
 function answerTo(socket: Netlink, request: Request): Message | undefined {
-  return unlessRefused(ENOENT, () => socket.request(request)[0]);
+  return unlessMissing(() => socket.request(request)[0]);
 }
 
 /** Writes user data as `nft` reads it: type 0 is a comment, then its length, then the text with a terminating zero (libnftnl, udata.h). */

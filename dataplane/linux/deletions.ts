@@ -9,6 +9,7 @@
  */
 import { TortieError } from "../../lib/errors/errors.ts";
 import { startWrite } from "../../lib/system/background-write.ts";
+import { nextTurn } from "../../lib/system/waiting.ts";
 import type { HostSockets } from "../netlink/host-sockets.ts";
 import { NetlinkError } from "../netlink/message.ts";
 import { NETLINK_ROUTE, type Netlink, NetlinkSocket, type Request, RTMGRP_LINK } from "../netlink/socket.ts";
@@ -135,7 +136,7 @@ async function untilGone(
 
 /** Waits between two looks for the news. */
 export async function pause(looks: number): Promise<void> {
-  if (looks < LOOK.eagerTurns) return new Promise((resolve) => setImmediate(resolve));
+  if (looks < LOOK.eagerTurns) return nextTurn();
   const delayMs = Math.min(LOOK.firstDelayMs * 2 ** Math.floor((looks - LOOK.eagerTurns) / 10), LOOK.longestDelayMs);
   return new Promise((resolve) => setTimeout(resolve, delayMs));
 }
@@ -182,7 +183,7 @@ export class JoinedDeletions {
   async #run(): Promise<void> {
     this.#isRunning = true;
     // Requests of the same turn of the event loop form one batch.
-    await new Promise((resolve) => setImmediate(resolve));
+    await nextTurn();
     while (this.#waiting.length > 0) {
       const batch = this.#waiting;
       this.#waiting = [];

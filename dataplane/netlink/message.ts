@@ -241,6 +241,13 @@ export function unlessRefused<T>(errno: number, work: () => T): T | undefined {
   }
 }
 
+const ENOENT = 2;
+
+/** Runs `work`. @returns `undefined` when there is no such object @throws what else `work` throws */
+export function unlessMissing<T>(work: () => T): T | undefined {
+  return unlessRefused(ENOENT, work);
+}
+
 /** Says that a list has more entries than its reader wants to spend time on. */
 export class DumpTooLargeError extends Error {
   override readonly name = "DumpTooLargeError";

@@ -14,7 +14,7 @@ import {
   numberOf,
   parseStructure,
   structure,
-  unlessRefused,
+  unlessMissing,
 } from "../netlink/message.ts";
 import type { Netlink } from "../netlink/socket.ts";
 import { formatMac, macBytes } from "./link.ts";
@@ -29,7 +29,6 @@ const NUD_PERMANENT = 0x80;
 const NTF_SELF = 0x02;
 const AF_BRIDGE = 7;
 const NDMSG_BYTES = 12;
-const ENOENT = 2;
 
 /** Pairs address and MAC: a neighbour, or an entry of the forwarding database. */
 export interface PeerEntry {
@@ -54,7 +53,7 @@ export function addNeighbour(socket: Netlink, index: number, neighbour: Neighbou
 /** Finds the MAC of a permanent neighbour; `undefined` without such a neighbour. @throws NetlinkError */
 export function findNeighbour(socket: Netlink, index: number, address: Address): string | undefined {
   const payload = entryPayload(index, "neighbours", address.family, 0, [bytes(NDA_DST, bytesOf(address))]);
-  const [message] = unlessRefused(ENOENT, () => socket.request({ type: RTM_GETNEIGH, payload })) ?? [];
+  const [message] = unlessMissing(() => socket.request({ type: RTM_GETNEIGH, payload })) ?? [];
   const found = message && parseStructure(message, NDMSG_BYTES);
   if (found === undefined || !isPermanent(found.view)) return undefined;
   return formatMac(found.attributes.get(NDA_LLADDR) ?? new Uint8Array());

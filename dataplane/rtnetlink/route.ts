@@ -18,7 +18,7 @@ import {
   readU32,
   structure,
   u32,
-  unlessRefused,
+  unlessMissing,
 } from "../netlink/message.ts";
 import type { Netlink } from "../netlink/socket.ts";
 import { getLink } from "./link.ts";
@@ -37,7 +37,6 @@ const RTA_TABLE = 15;
 const RT_TABLE_MAIN = 254;
 const RTPROT_BOOT = 3;
 export const RTN_UNICAST = 1;
-const ENOENT = 2;
 export const RTMSG_BYTES = 12;
 const SCOPES = { universe: 0, link: 253 } as const;
 
@@ -127,7 +126,7 @@ export function dumpMainTable(socket: Netlink, head: RouteHead, index?: number, 
   const filter = [u32(RTA_TABLE, RT_TABLE_MAIN), ...(index === undefined ? [] : [u32(RTA_OIF, index)])];
   const request = { type: RTM_GETROUTE, payload: routePayload(head, filter) };
   // A namespace that never had an IPv4 route has no main table yet (net/ipv4/fib_frontend.c, inet_dump_fib).
-  return unlessRefused(ENOENT, () => socket.dump(request, most)) ?? [];
+  return unlessMissing(() => socket.dump(request, most)) ?? [];
 }
 
 function scopeName(number: number): string {

@@ -1,13 +1,14 @@
 /** Claims blocks for owners and gives them up again. */
 
 import { covers } from "../../lib/addresses/address.ts";
-import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
+import type { Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
-import type { AffinityState, Block, BlockAffinity } from "../../lib/datastore/resources.ts";
+import type { AffinityState, Block, BlockAffinity, BlockOwner } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { familyOf, isEmpty, isOwnedBy, newBlock, nextSequence, prefixOf, withoutOwner } from "./block.ts";
-import { AGAIN, type Operation, type Try } from "./operation.ts";
+import type { Operation } from "./operation.ts";
 import { enabledPools, selectsNode } from "./pools.ts";
+import { AGAIN, type Try } from "./types.ts";
 
 /** Says that the block belongs to another owner, or to nobody: our affinity was wrong and has been removed. */
 export const NOT_OURS = "not-ours";

@@ -6,9 +6,8 @@
  * (design, invariant 2). Failures of the store come out as the DatastoreError they are, refusals as TortieError.
  */
 import { type Address, addressAt, covers, formatPrefix, type Prefix, sizeOf } from "../../lib/addresses/address.ts";
-import type { BlockOwner } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
-import type { Block } from "../../lib/datastore/resources.ts";
+import type { Block, BlockOwner } from "../../lib/datastore/resources.ts";
 import { releaseAffinity, releaseDeselected, upgradeHost } from "./affinity.ts";
 import { assignIp, autoAssign, giveBack } from "./assign.ts";
 import { holderOf, isFree, prefixOf } from "./block.ts";
@@ -133,7 +132,7 @@ export class Allocator {
   }
 }
 
-export type { AllocatorServices, Clock, Operation } from "./operation.ts";
+export type { AllocatorServices, Operation } from "./operation.ts";
 export * from "./types.ts";
 
 interface BlockFigures {
@@ -181,7 +180,6 @@ function blockFigures(block: Block, reservations: Reservations): BlockUtilisatio
     ...totals(formatPrefix(prefix), prefix, BigInt(taken.length), BigInt(both), reservations),
     owner: block.affinity,
     borrowed: holders.filter((holder) => isBorrowed(block, holder?.activeOwner?.node)).length,
-    coolingDown: holders.filter((holder) => holder === undefined).length,
   };
 }
 

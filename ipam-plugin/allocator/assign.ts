@@ -5,34 +5,29 @@ import type { Block } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { once } from "../../lib/system/waiting.ts";
 import { claimBlock, NOT_OURS } from "./affinity.ts";
-import { assignFamily, type FamilyRequest } from "./auto-assign-family.ts";
+import { assignFamily } from "./auto-assign-family.ts";
 import { holderOf, isFree, isOwnedBy, ordinalOf, sanitised, sequenceOf } from "./block.ts";
 import { GrantPart, type GrantRequest } from "./grant.ts";
 import { AT_LIMIT, countOf } from "./handle.ts";
 import { addressesByHandle, reusable } from "./lookup.ts";
-import { AGAIN, type Operation } from "./operation.ts";
+import type { Operation } from "./operation.ts";
 import { allows, blockPrefixOf, enabledPools, resolvePools } from "./pools.ts";
 import { isGone, releaseIps } from "./release-ips.ts";
 import {
+  AGAIN,
   type AssignedAddress,
   type AssignIpRequest,
   type AutoAssignRequest,
   type AutoAssignResult,
   type FamilyAssignment,
+  type FamilyRequest,
   type GiveBackOptions,
   HandleExistsError,
 } from "./types.ts";
 
 /** Does IPv4 before IPv6 begins; an error of the first leaves the second out (I§3.1). */
 export async function autoAssign(operation: Operation, request: AutoAssignRequest): Promise<AutoAssignResult> {
-  const { handle, attributes } = request;
-  const grant: GrantRequest = {
-    handle,
-    attribute: { handleId: handle, activeOwner: attributes },
-    limit: request.perHandleLimit ?? 0,
-    known: undefined,
-    mustBeNew: request.mustBeNew ?? false,
-  };
+  const grant = grantFor(request);
   const ask4 = request.count4 > 0 ? familyRequest(operation, request, 4) : undefined;
   const ask6 = request.count6 > 0 ? familyRequest(operation, request, 6) : undefined;
 
@@ -112,23 +107,22 @@ function errorOf(error: unknown): Error {
   return error instanceof Error ? error : new Error(String(error));
 }
 
+function grantFor(request: Pick<AutoAssignRequest, "handle" | "attributes" | "perHandleLimit" | "mustBeNew">): GrantRequest {
+  const { handle, attributes, perHandleLimit: limit = 0, mustBeNew = false } = request;
+  return { handle, attribute: { handleId: handle, activeOwner: attributes }, limit, known: undefined, mustBeNew };
+}
+
 /**
  * Assigns one address that was asked for (I§3.11): no selectors, no reservations, no limits, only its pool and its block.
  * @returns the address as /32 or /128
  * @throws TortieError `address-outside-pools`, `address-taken`, `pool-use`, `handle-limit`, `affinity-strict`
  */
 export async function assignIp(operation: Operation, request: AssignIpRequest): Promise<AssignedAddress> {
-  const { address, handle, attributes, owner } = request;
+  const { address, handle, owner } = request;
   const prefix = await blockPrefix(operation, request);
   const cidr = formatPrefix(prefix);
   const ordinal = ordinalOf(prefix, address) ?? 0;
-  const grant: GrantRequest = {
-    handle,
-    attribute: { handleId: handle, activeOwner: attributes },
-    limit: request.perHandleLimit ?? 0,
-    known: undefined,
-    mustBeNew: request.mustBeNew ?? false,
-  };
+  const grant = grantFor(request);
   return operation.retry(`block ${cidr}`, async () => {
     const stored = (await operation.datastore.blocks.get(cidr)) ?? (await claimBlock(operation, { owner, cidr, expectBlock: false }));
     if (stored === NOT_OURS) return AGAIN;

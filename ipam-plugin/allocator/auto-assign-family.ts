@@ -1,8 +1,7 @@
 /** Assigns addresses of one family automatically: own blocks, then a new one, then borrowing (I§3.3, I§3.4). */
-import type { Family } from "../../lib/addresses/address.ts";
-import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
+import type { Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
-import type { Block, BlockAffinity, IpamConfiguration } from "../../lib/datastore/resources.ts";
+import type { Block, BlockAffinity, BlockOwner, IpamConfiguration } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { type Claim, claimBlock, isReady, NOT_OURS, releaseIfDeselected } from "./affinity.ts";
 import { freeOrdinals, isOwnedBy, isWhollyReserved, prefixOf } from "./block.ts";
@@ -10,27 +9,15 @@ import { blocksWithRoom, chooseBlock, effectiveLimit, sample } from "./choose-bl
 import { assignFromBlock, type GrantRequest } from "./grant.ts";
 import { AT_LIMIT } from "./handle.ts";
 import { reusable } from "./lookup.ts";
-import { AGAIN, type Operation } from "./operation.ts";
+import type { Operation } from "./operation.ts";
 import { areSamePools, choosePools, enabledPools, isInside, type UsablePool } from "./pools.ts";
-import type { AssignedAddress, FamilyAssignment, PoolUse } from "./types.ts";
+import { AGAIN, type AssignedAddress, type FamilyAssignment, type FamilyRequest } from "./types.ts";
 
 /** Limits how many chosen blocks may be lost to other nodes before the request fails (I§3.4). */
 const MOST_LOSSES = 100;
 
 /** Limits how many blocks that should be full are read before a new one is claimed. */
 const FULL_BLOCKS_LOOKED_AT = 8;
-
-export interface FamilyRequest {
-  readonly family: Family;
-  readonly count: number;
-  readonly owner: BlockOwner;
-  readonly requestedPools: readonly string[];
-  readonly use: PoolUse;
-  /** 0 when it has no blocks of its own. */
-  readonly blockLimit: number;
-  /** Lists the owner's blocks that are not full, where the store finds them without looking at the others. */
-  readonly withRoom: (() => Promise<readonly Versioned<Block>[]>) | undefined;
-}
 
 /** Assigns one family and never rejects: what went wrong is in the result, with what was assigned before. */
 export async function assignFamily(operation: Operation, request: FamilyRequest, grant: GrantRequest): Promise<FamilyAssignment> {

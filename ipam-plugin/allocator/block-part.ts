@@ -1,6 +1,16 @@
 /** Defines what one operation does in a write of a block, which it may share with others (block-write.ts). */
+
+import type { Datastore } from "../../lib/datastore/datastore.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
-import type { Operation, Try } from "./operation.ts";
+import type { Clock, Try } from "./types.ts";
+
+/** Has what a write asks of an operation that takes part in it (operation.ts). */
+export interface Writing {
+  readonly datastore: Datastore;
+  readonly clock: Clock;
+  normalised(block: Block): Promise<Block>;
+  cooldownForRelease(): Promise<number>;
+}
 
 /** `write`: it takes part. `nothing`: it has its answer without a write. `fresh`: the answer must not rest on a block that may be old. */
 export type Choice = "write" | "nothing" | "fresh";
@@ -27,13 +37,13 @@ export interface FailedWrite {
 /** Takes its steps in their order: choose, prepare, apply, then done or failed. */
 export abstract class BlockPart<T> {
   abstract readonly kind: "grant" | "release";
-  readonly operation: Operation;
+  readonly operation: Writing;
   readonly cidr: string;
   /** Those that it has chosen. */
   ordinals: readonly number[] = [];
   readonly #answered = Promise.withResolvers<Try<T>>();
 
-  constructor(operation: Operation, cidr: string) {
+  constructor(operation: Writing, cidr: string) {
     this.operation = operation;
     this.cidr = cidr;
   }

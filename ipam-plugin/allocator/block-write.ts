@@ -11,8 +11,8 @@ import type { Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
 import { isEmpty, nextSequence, normalise } from "./block.ts";
-import type { BlockPart, FailedWrite } from "./block-part.ts";
-import type { Operation, Try } from "./operation.ts";
+import type { BlockPart, FailedWrite, Writing } from "./block-part.ts";
+import type { Try } from "./types.ts";
 
 /** Is a part, whatever its answer is. */
 type Part = Omit<BlockPart<unknown>, "outcome" | "answer">;
@@ -224,21 +224,21 @@ async function prepareAll(parts: readonly Part[]): Promise<readonly Part[]> {
   });
 }
 
-function changedBy({ clock }: Operation, parts: readonly Part[], base: Block, cooldownSeconds: number): Block {
+function changedBy({ clock }: Writing, parts: readonly Part[], base: Block, cooldownSeconds: number): Block {
   const nowMs = clock.nowMs();
   const changed = parts.reduce((block, part) => part.apply(block, nowMs), base);
   return nextSequence(parts.some(frees) ? normalise(changed, cooldownSeconds, nowMs) : changed, clock.nowNs());
 }
 
 /** Writes the block; an empty one without owner goes with its last address. */
-async function put({ datastore: { blocks } }: Operation, changed: Block, { value, revision }: Versioned<Block>): Promise<void> {
+async function put({ datastore: { blocks } }: Writing, changed: Block, { value, revision }: Versioned<Block>): Promise<void> {
   if (changed.affinity === undefined && isEmpty(changed) && !isEmpty(value)) await blocks.delete(changed.cidr, revision);
   else await blocks.update(changed.cidr, changed, revision);
 }
 
 /** Fails all parts with one look at the block. */
 async function failAll(
-  operation: Operation,
+  operation: Writing,
   parts: readonly Part[],
   stored: Versioned<Block>,
   failed: Omit<FailedWrite, "now">,
@@ -258,7 +258,7 @@ async function failAll(
  *
  * @returns `undefined`: certainly not written, or gone
  */
-async function blockAfter(operation: Operation, { value, revision }: Versioned<Block>, error: unknown): Promise<Block | undefined> {
+async function blockAfter(operation: Writing, { value, revision }: Versioned<Block>, error: unknown): Promise<Block | undefined> {
   if (isDatastoreFailure(error, "not-found", "invalid", "unauthorized")) return undefined;
   const now = await operation.datastore.blocks.get(value.cidr);
   if (now === undefined) return undefined;

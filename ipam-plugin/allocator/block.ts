@@ -6,9 +6,8 @@
  * is out of range or there twice is dropped, an allocation whose attribute is missing stays an allocation.
  */
 import { type Address, addressAt, contains, type Family, type Prefix, parsePrefix, sizeOf } from "../../lib/addresses/address.ts";
-import type { BlockOwner } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
-import type { AllocationAttribute, Block } from "../../lib/datastore/resources.ts";
+import type { AllocationAttribute, Block, BlockOwner } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { Reservations } from "./reservations.ts";
 

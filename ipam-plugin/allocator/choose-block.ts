@@ -6,9 +6,9 @@
  * cluster are listed, once for a request. What was read may be old by the time of the claim; the claim finds out.
  */
 import { bitsOf, contains, covers, sizeOf } from "../../lib/addresses/address.ts";
-import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
+import type { Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure, isRefusal } from "../../lib/datastore/errors.ts";
-import type { Block, IpamConfiguration } from "../../lib/datastore/resources.ts";
+import type { Block, BlockOwner, IpamConfiguration } from "../../lib/datastore/resources.ts";
 import { releaseAffinity } from "./affinity.ts";
 import { freeOrdinals, isEmpty, isOwnedBy, isReadable, prefixOf } from "./block.ts";
 import { startIndex } from "./go-random.ts";

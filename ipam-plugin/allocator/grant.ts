@@ -3,14 +3,14 @@
  * looked after, so that the handle counts no less than the block records.
  */
 import { addressAt } from "../../lib/addresses/address.ts";
-import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
+import type { Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
-import type { AllocationAttribute, Block } from "../../lib/datastore/resources.ts";
+import type { AllocationAttribute, Block, BlockOwner } from "../../lib/datastore/resources.ts";
 import { allocate, freeOrdinals, holderOf, isOwnedBy, isSameHolder, prefixOf, sequenceOf } from "./block.ts";
 import { BlockPart, type Choice, type Choosing, type FailedWrite } from "./block-part.ts";
 import { AT_LIMIT, type Hold, type Holder, hold, settle, undoHold } from "./handle.ts";
-import { AGAIN, type Operation } from "./operation.ts";
-import type { AssignedAddress } from "./types.ts";
+import type { Operation } from "./operation.ts";
+import { AGAIN, type AssignedAddress } from "./types.ts";
 
 /** Says on whose behalf addresses are taken, and what the block says of them. */
 export interface GrantRequest extends Holder {
@@ -50,12 +50,14 @@ export async function assignFromBlock(
 /** Answers with what was granted: nothing when the block has gone, or has none of the ordinals wanted. */
 export class GrantPart extends BlockPart<Granted> {
   readonly kind = "grant";
+  readonly #operation: Operation;
   readonly #wanted: Wanted;
   readonly #grant: GrantRequest;
   #held: Hold | undefined;
 
   constructor(operation: Operation, wanted: Wanted, grant: GrantRequest) {
     super(operation, wanted.cidr);
+    this.#operation = operation;
     this.#wanted = wanted;
     this.#grant = grant;
   }
@@ -66,13 +68,13 @@ export class GrantPart extends BlockPart<Granted> {
     this.ordinals = free.slice(0, count);
     if (this.ordinals.length > 0) return "write";
     // While the list of blocks may be old, nothing is concluded from one without room but to try the next.
-    if (mayBeOld && !this.operation.mayBeOld("affinities")) return "fresh";
+    if (mayBeOld && !this.#operation.mayBeOld("affinities")) return "fresh";
     this.answer({ result: [] });
     return "nothing";
   }
 
   async prepare(): Promise<boolean> {
-    const held = await hold(this.operation, this.#grant, this.cidr, this.ordinals.length);
+    const held = await hold(this.#operation, this.#grant, this.cidr, this.ordinals.length);
     if (held === AT_LIMIT) {
       this.answer({ result: AT_LIMIT });
       return false;
@@ -104,8 +106,8 @@ export class GrantPart extends BlockPart<Granted> {
     try {
       const traces = tracesOf(held.handle, this.ordinals, write);
       if (traces === "ours") return this.done(write.changed);
-      if (traces === "none") await undoHold(this.operation, held);
-      else await settle(this.operation, held.handle, held.cidr);
+      if (traces === "none") await undoHold(this.#operation, held);
+      else await settle(this.#operation, held.handle, held.cidr);
       if (isDatastoreFailure(write.error, "conflict", "not-found")) this.answer(AGAIN);
       else this.fail(write.error);
     } catch (failure) {

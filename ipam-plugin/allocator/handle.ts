@@ -11,8 +11,8 @@ import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { Block, Handle } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { familyOf, nextSequence, ordinalsOf, sanitised } from "./block.ts";
-import { AGAIN, type Operation } from "./operation.ts";
-import { HandleExistsError } from "./types.ts";
+import type { Operation } from "./operation.ts";
+import { AGAIN, HandleExistsError } from "./types.ts";
 
 /** Describes a handle on whose behalf addresses are taken, as far as one request knows it. */
 export interface Holder {

@@ -6,9 +6,17 @@ import type { AllocationAttribute, Block } from "../../lib/datastore/resources.t
 import { TortieError } from "../../lib/errors/errors.ts";
 import { familyOf, holderOf, nextSequence, ordinalOf, ordinalsOf, prefixOf, sanitised, sequenceOf, withOrdinalAttribute } from "./block.ts";
 import { settle } from "./handle.ts";
-import { AGAIN, type Operation, type Try } from "./operation.ts";
+import type { Operation } from "./operation.ts";
 import { blockPrefixOf, poolOf, usable } from "./pools.ts";
-import type { AssignedAddress, HeldAddress, OwnerAttributes, OwnerPreconditions, OwnerUpdates } from "./types.ts";
+import {
+  AGAIN,
+  type AssignedAddress,
+  type HeldAddress,
+  type OwnerAttributes,
+  type OwnerPreconditions,
+  type OwnerUpdates,
+  type Try,
+} from "./types.ts";
 
 /** Lists the addresses of a handle; `undefined`: no such handle. */
 export async function addressesByHandle(operation: Operation, handle: string): Promise<readonly HeldAddress[] | undefined> {

@@ -5,24 +5,16 @@
  */
 
 import type { Family } from "../../lib/addresses/address.ts";
-import type { BlockOwner, Datastore, Versioned } from "../../lib/datastore/datastore.ts";
+import type { Datastore, Versioned } from "../../lib/datastore/datastore.ts";
 import { DatastoreError, type DatastoreFailure, isDatastoreFailure } from "../../lib/datastore/errors.ts";
-import type { Block, BlockAffinity, IPPool, IpamConfiguration, LabelledObject } from "../../lib/datastore/resources.ts";
+import type { Block, BlockAffinity, BlockOwner, IPPool, IpamConfiguration, LabelledObject } from "../../lib/datastore/resources.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Labels } from "../../lib/selector/selector.ts";
 import { once, SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
-import type { FamilyRequest } from "./auto-assign-family.ts";
 import { hasCooling, normalise } from "./block.ts";
 import { type BlockWriter, WRITES_ALONE } from "./block-write.ts";
 import { Reservations } from "./reservations.ts";
-import type { AssignedAddress } from "./types.ts";
-
-export interface Clock {
-  /** Returns milliseconds since 1970. */
-  nowMs(): number;
-  /** Nanoseconds since 1970: first sequence number of a block. */
-  nowNs(): bigint;
-}
+import { AGAIN, type AssignedAddress, type Clock, type FamilyRequest, type Try } from "./types.ts";
 
 export interface AllocatorServices {
   readonly datastore: Datastore;
@@ -53,10 +45,6 @@ const MOST_TRIES = 100;
 /** Lets a loser try again at once; from here on it steps aside, so that many losers do not collide for ever. */
 const IMMEDIATE_TRIES = 2;
 const LONGEST_PAUSE_MS = 50;
-
-/** Is the outcome of one try: a result, or the request for another try. */
-export type Try<T> = { readonly result: T } | typeof AGAIN;
-export const AGAIN = "again";
 
 export interface OperationOptions {
   /** Whose blocks and node labels count. */

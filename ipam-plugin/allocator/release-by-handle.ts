@@ -13,8 +13,8 @@ import { holderOf, isEmpty, ordinalsOf, prefixOf, release, sequenceOf } from "./
 import { BlockPart, type Choice, type Choosing, type FailedWrite } from "./block-part.ts";
 import { countedIn, putCounts } from "./handle.ts";
 import { hasOwners, unexpectedOwner } from "./lookup.ts";
-import { AGAIN, type Operation } from "./operation.ts";
-import type { HandleReleaseOptions, ReleaseByHandleResult } from "./types.ts";
+import type { Operation } from "./operation.ts";
+import { AGAIN, type HandleReleaseOptions, type ReleaseByHandleResult } from "./types.ts";
 
 interface HandleRelease extends HandleReleaseOptions {
   readonly handle: string;

@@ -1,13 +1,24 @@
 /** Defines what the allocator is asked, and what it answers: the words of its operations (I§3, I§4). */
 import type { Address, Family, Prefix } from "../../lib/addresses/address.ts";
-import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
-import type { Block } from "../../lib/datastore/resources.ts";
+import type { Versioned } from "../../lib/datastore/datastore.ts";
+import type { Block, BlockOwner } from "../../lib/datastore/resources.ts";
 
 /** Says what the addresses are for, which decides which pools qualify (I§2.7, I§3.2). */
 export type PoolUse = "Workload" | "Tunnel" | "LoadBalancer";
 
 /** Is a key-value set that goes with an address: `node`, `pod`, `namespace`, `timestamp` … (I§2.4). */
 export type OwnerAttributes = Readonly<Record<string, string>>;
+
+export interface Clock {
+  /** Returns milliseconds since 1970. */
+  nowMs(): number;
+  /** Nanoseconds since 1970: first sequence number of a block. */
+  nowNs(): bigint;
+}
+
+/** Is the outcome of one try: a result, or the request for another try. */
+export type Try<T> = { readonly result: T } | typeof AGAIN;
+export const AGAIN = "again";
 
 export interface AutoAssignRequest {
   /** How many IPv4 addresses; 0 leaves the family out. */
@@ -40,6 +51,19 @@ export interface AssignedAddress {
   readonly sequenceNumber: bigint;
   /** The handle held it already; this call took nothing. */
   readonly isReused: boolean;
+}
+
+/** Says what is asked of one family. */
+export interface FamilyRequest {
+  readonly family: Family;
+  readonly count: number;
+  readonly owner: BlockOwner;
+  readonly requestedPools: readonly string[];
+  readonly use: PoolUse;
+  /** 0 when it has no blocks of its own. */
+  readonly blockLimit: number;
+  /** Lists the owner's blocks that are not full, where the store finds them without looking at the others. */
+  readonly withRoom: (() => Promise<readonly Versioned<Block>[]>) | undefined;
 }
 
 export interface FamilyAssignment {
@@ -155,7 +179,6 @@ export interface BlockUtilisation extends Utilisation {
   readonly owner: BlockOwner | undefined;
   /** Held by addresses of other nodes than the owner. */
   readonly borrowed: number;
-  readonly coolingDown: number;
 }
 
 export interface PoolUtilisation extends Utilisation {

@@ -5,8 +5,8 @@
 
 import { type Address, type Family, formatAddress, hostPrefix } from "../../lib/addresses/address.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import type { Assign, Assignment } from "../add.ts";
 import { HandleExistsError, type HeldAddress } from "../allocator/types.ts";
+import type { Assign, Assignment } from "../assign.ts";
 import type { IpamCall } from "../call.ts";
 import type { IpamHost } from "../host.ts";
 import { withNodeLock } from "../node-lock.ts";

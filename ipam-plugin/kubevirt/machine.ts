@@ -6,6 +6,7 @@ import type { IpamConfiguration, OwnedObject } from "../../lib/datastore/resourc
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { NamespacedName, OwnerReference } from "../../lib/kubernetes/objects.ts";
 import type { Logger } from "../../lib/log/logger.ts";
+import { sha256 } from "../../lib/system/hash.ts";
 import type { OwnerAttributes } from "../allocator/types.ts";
 
 const API_VERSION = "kubevirt.io/v1";
@@ -150,8 +151,4 @@ export function machineHandleId(network: string, namespace: string, machine: str
 
 function withMark(network: string, rest: string): string {
   return `${network}.vmi.${rest}`;
-}
-
-function sha256(text: string): string {
-  return new Bun.CryptoHasher("sha256").update(text).digest("hex");
 }

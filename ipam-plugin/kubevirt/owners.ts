@@ -5,10 +5,15 @@ import type { WorkloadIdentity } from "../../lib/workload/identity.ts";
 import type { Allocator, Operation } from "../allocator/allocator.ts";
 import type { HeldAddress, OwnerAttributes } from "../allocator/types.ts";
 import type { IpamCall } from "../call.ts";
-import type { Release } from "../del.ts";
 import type { IpamHost } from "../host.ts";
 import type { Workload } from "../workload.ts";
 import { leftMachineOf, persistsAddresses } from "./machine.ts";
+
+/** Has what the releases of one DEL share. */
+export interface Release {
+  readonly operation: Operation;
+  readonly keepDeselected: boolean;
+}
 
 export type OwnerKind = "active" | "alternate";
 

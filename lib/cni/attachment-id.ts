@@ -1,4 +1,6 @@
 /** Identifies what CNI adds and deletes: two attachments are the same when all three names are. */
+
+import { sha256 } from "../system/hash.ts";
 import type { CniRequest, ValidAttachment } from "./protocol.ts";
 
 export interface AttachmentId {
@@ -41,5 +43,5 @@ export function attachmentOfLineKey(key: string): AttachmentId {
  * a slash (CNI specification), so no two attachments meet.
  */
 export function fileKey({ network, containerId, ifname }: AttachmentId): string {
-  return new Bun.CryptoHasher("sha256").update(`${network}/${containerId}/${ifname}`).digest("hex");
+  return sha256(`${network}/${containerId}/${ifname}`);
 }

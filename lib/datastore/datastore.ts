@@ -8,10 +8,10 @@ import type { IdentityRecord } from "../identity/identity-object.ts";
 import type { ClusterNode, Namespace, NamespacedName, Pod } from "../kubernetes/objects.ts";
 import type { EndpointKey, WorkloadEndpoint } from "../workload/endpoint.ts";
 import type { NameRules } from "../workload/identity.ts";
-import type { EndpointRecords } from "./endpoint-records.ts";
 import type {
   Block,
   BlockAffinity,
+  BlockOwner,
   ClusterInformation,
   Handle,
   IPPool,
@@ -63,12 +63,6 @@ export interface ListOptions {
   readonly mayBeOld?: boolean;
 }
 
-/** Owner of a block (I§0): a node, or the virtual owner of load balancer addresses. */
-export interface BlockOwner {
-  readonly type: "host" | "virtual";
-  readonly name: string;
-}
-
 /** Key of a block affinity. `cidr` is canonical text. */
 export interface AffinityKey {
   readonly owner: BlockOwner;
@@ -101,6 +95,34 @@ export interface WorkloadEndpoints extends Collection<EndpointKey, WorkloadEndpo
   /** Endpoints of a namespace whose name starts with `namePrefix` (C§2.1 step 12). */
   listByPrefix(namespace: string, namePrefix: string): Promise<readonly Versioned<WorkloadEndpoint>[]>;
   list(): Promise<readonly Versioned<WorkloadEndpoint>[]>;
+}
+
+/** What the record of an endpoint says of its addresses: they are /32 and /128, in the order of the result. */
+export type RecordedAddresses = Pick<WorkloadEndpoint, "containerID" | "ipNetworks">;
+
+/** `not-ours`: another container has written it since, or nobody has. `gone`: there is no such endpoint, or no such pod. */
+export type Clearing = "cleared" | "not-ours" | "gone";
+
+/** What an ADD has read of its workload before it writes the record. */
+export interface WorkloadAsRead {
+  /** Where records are annotations: a new pod of the same name is not written to. */
+  readonly podUid?: string | undefined;
+  /** Container of the record as it was. */
+  readonly containerID?: string | undefined;
+}
+
+export interface EndpointRecords {
+  /** Reads the record of any container of the workload; `undefined` when none has addresses. */
+  read(key: EndpointKey): Promise<RecordedAddresses | undefined>;
+  /**
+   * Creates or replaces the record: the newest sandbox of a workload owns it. Repeating it is harmless. A write that fails leaves no
+   * record of this container, unless there was one before.
+   *
+   * @throws TortieError `endpoint-contended`; DatastoreError
+   */
+  write(endpoint: WorkloadEndpoint, workload?: WorkloadAsRead): Promise<void>;
+  /** Clears the record if it is this container's. Repeating it is harmless. @throws TortieError `endpoint-contended`; DatastoreError */
+  clear(key: EndpointKey, containerId: string): Promise<Clearing>;
 }
 
 export interface Pools extends Collection<string, IPPool> {

@@ -4,36 +4,8 @@
  */
 import { TortieError } from "../errors/errors.ts";
 import type { EndpointKey, WorkloadEndpoint } from "../workload/endpoint.ts";
-import type { WorkloadEndpoints } from "./datastore.ts";
+import type { Clearing, EndpointRecords, RecordedAddresses, WorkloadEndpoints } from "./datastore.ts";
 import { isDatastoreFailure } from "./errors.ts";
-
-/** Addresses are /32 and /128, in the order of the result. */
-export type EndpointRecord = Pick<WorkloadEndpoint, "containerID" | "ipNetworks">;
-
-/** `not-ours`: another container has written it since, or nobody has. `gone`: there is no such endpoint, or no such pod. */
-export type Clearing = "cleared" | "not-ours" | "gone";
-
-/** What an ADD has read of its workload before it writes the record. */
-export interface WorkloadAsRead {
-  /** Where records are annotations: a new pod of the same name is not written to. */
-  readonly podUid?: string | undefined;
-  /** Container of the record as it was. */
-  readonly containerID?: string | undefined;
-}
-
-export interface EndpointRecords {
-  /** Reads the record of any container of the workload; `undefined` when none has addresses. */
-  read(key: EndpointKey): Promise<EndpointRecord | undefined>;
-  /**
-   * Creates or replaces the record: the newest sandbox of a workload owns it. Repeating it is harmless. A write that fails leaves no
-   * record of this container, unless there was one before.
-   *
-   * @throws TortieError `endpoint-contended`; DatastoreError
-   */
-  write(endpoint: WorkloadEndpoint, workload?: WorkloadAsRead): Promise<void>;
-  /** Clears the record if it is this container's. Repeating it is harmless. @throws TortieError `endpoint-contended`; DatastoreError */
-  clear(key: EndpointKey, containerId: string): Promise<Clearing>;
-}
 
 /** Two ADDs or a DEL of the same endpoint may interleave; each try reads afresh. */
 const TRIES = 10;
@@ -46,7 +18,7 @@ export class ObjectRecords implements EndpointRecords {
     this.#endpoints = endpoints;
   }
 
-  async read(key: EndpointKey): Promise<EndpointRecord | undefined> {
+  async read(key: EndpointKey): Promise<RecordedAddresses | undefined> {
     return (await this.#endpoints.get(key))?.value;
   }
 

@@ -3,7 +3,12 @@
  * CIDRs are canonical text ("10.40.0.8/29", masked, RFC 5952) because they are keys as well; times are RFC 3339 text.
  */
 import type { Metadata } from "../kubernetes/objects.ts";
-import type { BlockOwner } from "./datastore.ts";
+
+/** Owner of a block (I§0): a node, or the virtual owner of load balancer addresses. */
+export interface BlockOwner {
+  readonly type: "host" | "virtual";
+  readonly name: string;
+}
 
 /** I§2.7. Defaults are filled in by the driver on read. */
 export interface IPPool {

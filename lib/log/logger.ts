@@ -31,8 +31,6 @@ export interface Logger {
   step(name: string): void;
   /** Writes everything; the last line gets the time of each step and of the whole operation. Never throws. May be called again. */
   flush(): Promise<void>;
-  /** Writes the collected lines at once, as a signal handler must. Never throws. */
-  flushNow(): void;
 }
 
 /** Where lines go besides the file, and the clocks: given by tests. */
@@ -87,7 +85,6 @@ export function createLogger(config: LogConfig, operation: OperationIdentity, op
       steps.clear();
       return lines.write(times);
     },
-    flushNow: () => lines.writeNow(),
   };
 }
 

@@ -2,7 +2,7 @@
  * Cuts long work of one thread into slices, so that whatever else the process does waits for one slice and not for all of them. Counts time
  * and not pieces: work that ends within its first slice never pauses.
  */
-import { setImmediate } from "node:timers/promises";
+import { nextTurn } from "./waiting.ts";
 
 const SLICE_MS = 8;
 
@@ -23,7 +23,7 @@ export class Slices {
 
   /** Lets others run, and begins the next slice. */
   async next(): Promise<void> {
-    await setImmediate();
+    await nextTurn();
     this.#end = this.#now() + SLICE_MS;
   }
 }

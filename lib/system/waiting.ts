@@ -107,6 +107,11 @@ export async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Pr
   }
 }
 
+/** Lets whatever else waits in this process run first, and what the kernel has reported until now. */
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => void setImmediate(resolve));
+}
+
 /** Sleeps on the system's clock. @throws the signal's reason when that ends the sleep */
 export async function sleepUnless(signal: AbortSignal, milliseconds: number): Promise<void> {
   signal.throwIfAborted();

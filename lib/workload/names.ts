@@ -5,6 +5,7 @@
  */
 
 import { TortieError } from "../errors/errors.ts";
+import { sha256 } from "../system/hash.ts";
 import type { WorkloadIdentity } from "./identity.ts";
 
 /** What a name is made of. An empty string is an unknown identifier. */
@@ -210,8 +211,4 @@ export function endpointMac(containerId: string, interfaceName: string, end: "ho
   const octets = digits.match(/../g) ?? [];
   const first = (Number.parseInt(octets[0] ?? "", 16) & 0xfc) | 0x02;
   return [first.toString(16).padStart(2, "0"), ...octets.slice(1)].join(":");
-}
-
-function sha256(text: string): string {
-  return new Bun.CryptoHasher("sha256").update(text).digest("hex");
 }

@@ -113,7 +113,6 @@ export interface CniArgs {
   readonly podUid: string | undefined;
   /** K8S_POD_LABELS, Tortie's own key, as it came: `podLabelsOf` judges it, so that DEL does not depend on it. */
   readonly podLabels: string;
-  readonly infraContainerId: string;
   /** `IP=`; `undefined` when absent or empty. */
   readonly ip: Address | undefined;
   /** `MAC=`, Tortie's own key, as it came: `requestedMac` judges it, so that DEL does not depend on it. */
@@ -165,7 +164,6 @@ export function parseCniArgs(text: string, known: readonly string[] = IDENTITY_K
     podNamespace: textOf("K8S_POD_NAMESPACE"),
     podUid: textOf("K8S_POD_UID") || undefined,
     podLabels: textOf("K8S_POD_LABELS"),
-    infraContainerId: textOf("K8S_POD_INFRA_CONTAINER_ID"),
     ip,
     mac: textOf("MAC"),
     testNamespace: textOf("CNI_TEST_NAMESPACE"),

@@ -7,7 +7,7 @@ import { statSync } from "node:fs";
 import { grantOf, RecordingJournal } from "../../handover/add-journal.ts";
 import { AttachmentLocks } from "../../handover/attachment-locks.ts";
 import type { CniCall } from "../../handover/call.ts";
-import { callText, digestOf, parseCall, sha256 } from "../../handover/call-body.ts";
+import { callText, digestOf, parseCall } from "../../handover/call-body.ts";
 import { DeleteQueueFiles, DirectRecords, recordsOfAgent } from "../../handover/left-files.ts";
 import { type EndpointRecord, encodeRecord, isCommitted, NO_ID, type RecordedNamespace } from "../../handover/record.ts";
 import { isHostScope, readBootId } from "../../handover/run-directory.ts";
@@ -15,6 +15,7 @@ import { type AttachmentId, attachmentOf, fileKey, isListed, isSameAttachment } 
 import { ABSENT_VERSION_OF_MAIN_RESULT } from "../../lib/cni/request.ts";
 import { attachmentsToKeep } from "../../lib/config/decode.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
+import { sha256 } from "../../lib/system/hash.ts";
 import { bootTimeMs } from "../../lib/system/libc.ts";
 import { withCookie } from "../../lib/system/sandbox.ts";
 import { type NetworkCall, resolveAttachmentCall } from "../call.ts";

@@ -2,7 +2,7 @@
 
 import { claimBlock } from "../../ipam-plugin/allocator/affinity.ts";
 import type { Allocator } from "../../ipam-plugin/allocator/allocator.ts";
-import type { BlockOwner } from "../../lib/datastore/datastore.ts";
+import type { BlockOwner } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 
 /** Makes the owner's a block that need not exist yet; does nothing when another owner has it. */

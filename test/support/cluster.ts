@@ -3,8 +3,8 @@
 import { Allocator, type Within } from "../../ipam-plugin/allocator/allocator.ts";
 import type { AssignIpRequest, AutoAssignRequest, AutoAssignResult, FamilyAssignment } from "../../ipam-plugin/allocator/types.ts";
 import { type Address, formatPrefix, parseAddress } from "../../lib/addresses/address.ts";
-import type { BlockOwner, Datastore } from "../../lib/datastore/datastore.ts";
-import type { Block, BlockAffinity, IPPool, IpamConfiguration } from "../../lib/datastore/resources.ts";
+import type { Datastore } from "../../lib/datastore/datastore.ts";
+import type { Block, BlockAffinity, BlockOwner, IPPool, IpamConfiguration } from "../../lib/datastore/resources.ts";
 import { type Fate, type Gate, LaggingMemory, type MemoryDatastore, MemoryStore } from "./memory-datastore.ts";
 import { samplePool } from "./samples.ts";
 

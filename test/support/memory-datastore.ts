@@ -5,7 +5,6 @@
 import type {
   AffinityKey,
   BlockAffinities,
-  BlockOwner,
   Blocks,
   Collection,
   Datastore,
@@ -19,18 +18,19 @@ import type {
 import { LOCAL_TRAITS, NO_PROFILES, type Traits } from "../../lib/datastore/datastore.ts";
 import { ObjectRecords } from "../../lib/datastore/endpoint-records.ts";
 import { DatastoreError } from "../../lib/datastore/errors.ts";
-import type {
-  Block,
-  BlockAffinity,
-  ClusterInformation,
-  Handle,
-  IPPool,
-  IPReservation,
-  IpamConfiguration,
-  LabelledObject,
-  OwnedObject,
+import {
+  type Block,
+  type BlockAffinity,
+  type BlockOwner,
+  type ClusterInformation,
+  type Handle,
+  hasRoom,
+  type IPPool,
+  type IPReservation,
+  type IpamConfiguration,
+  type LabelledObject,
+  type OwnedObject,
 } from "../../lib/datastore/resources.ts";
-import { hasRoom } from "../../lib/datastore/resources.ts";
 import type { NamespacedName } from "../../lib/kubernetes/objects.ts";
 import type { EndpointKey, WorkloadEndpoint } from "../../lib/workload/endpoint.ts";
 

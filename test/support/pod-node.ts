@@ -19,9 +19,14 @@ import { mayReplace } from "../../dataplane/linux/ends.ts";
 import { createIpamHost } from "../../ipam-plugin/host.ts";
 import type { CniRequest, CniResult } from "../../lib/cni/protocol.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
-import type { Datastore, KubernetesCore, Profiles } from "../../lib/datastore/datastore.ts";
-import { ETCD_TRAITS, KUBERNETES_TRAITS } from "../../lib/datastore/datastore.ts";
-import type { EndpointRecords } from "../../lib/datastore/endpoint-records.ts";
+import {
+  type Datastore,
+  type EndpointRecords,
+  ETCD_TRAITS,
+  KUBERNETES_TRAITS,
+  type KubernetesCore,
+  type Profiles,
+} from "../../lib/datastore/datastore.ts";
 import { podOf, recordOfPod } from "../../lib/datastore/kubernetes/pod-record.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { JsonObject } from "../../lib/json/value.ts";
@@ -251,7 +256,6 @@ export class PodNode implements AsyncDisposable {
       step: () => {},
       flush: async () => {},
       writeNow: () => {},
-      flushNow: () => {},
     };
   }
 

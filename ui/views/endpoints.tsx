@@ -3,8 +3,8 @@ import { useMemo, useState } from "preact/hooks";
 import type { EndpointModel } from "../../agent/api/endpoint-schema.ts";
 import { type LiveState, useAnswer } from "../ask.ts";
 import type { EndpointDocument } from "../contract.ts";
-import { counted, duration, moment, plain, workloadOf } from "../format.ts";
-import { Empty, Facts, Mark, Name, Shown, type Tone } from "../parts.tsx";
+import { duration, moment, plain, workloadOf } from "../format.ts";
+import { Columns, Empty, Facts, FindForm, Mark, More, Name, Shown, type Tone } from "../parts.tsx";
 import { Drops, Reach } from "./pod-policy.tsx";
 
 interface ViewProps {
@@ -25,17 +25,7 @@ export function EndpointsView({ live, chosen, choose }: ViewProps) {
   return (
     <div class={chosen === undefined ? "split" : "split open"}>
       <div class="main">
-        <form class="toolbar" onSubmit={(event) => event.preventDefault()}>
-          <label class="grow">
-            <span class="hidden">Find an endpoint</span>
-            <input
-              type="search"
-              placeholder="Pod, address, interface or container"
-              value={filter}
-              onInput={({ currentTarget }) => setFilter(currentTarget.value)}
-            />
-          </label>
-        </form>
+        <FindForm what="an endpoint" hint="Pod, address, interface or container" {...{ filter, setFilter }} />
         <Shown answer={live.endpoints}>{(endpoints) => <EndpointTable {...{ endpoints, filter, chosen, choose }} />}</Shown>
       </div>
       {chosen !== undefined && <EndpointPanel id={chosen} live={live} close={() => choose(undefined)} />}
@@ -61,15 +51,7 @@ function EndpointTable({ endpoints, filter, chosen, choose }: TableProps) {
   return (
     <div class="scroll">
       <table class="endpoints">
-        <thead>
-          <tr>
-            {["Workload", "State", "Addresses", "Interface", "Added"].map((name) => (
-              <th key={name} scope="col">
-                {name}
-              </th>
-            ))}
-          </tr>
-        </thead>
+        <Columns of={["Workload", "State", "Addresses", "Interface", "Added"]} />
         <tbody>
           {found.slice(0, most).map((one) => (
             <tr key={one.id} class={String(one.id) === chosen ? "chosen" : undefined}>
@@ -90,11 +72,7 @@ function EndpointTable({ endpoints, filter, chosen, choose }: TableProps) {
           ))}
         </tbody>
       </table>
-      {found.length > most && (
-        <button type="button" onClick={() => setMost(most + ROWS)}>
-          Show more of {counted(found.length, "endpoint")}
-        </button>
-      )}
+      <More of={found} what="endpoint" step={ROWS} {...{ most, setMost }} />
     </div>
   );
 }

@@ -5,7 +5,7 @@ import { answered, faultOf } from "../answers.ts";
 import { ask, type LiveState, useAnswer } from "../ask.ts";
 import type { Answer } from "../contract.ts";
 import { counted, moment, workloadOf } from "../format.ts";
-import { CommandLine, Empty, Mark, Name, Shown, Trouble } from "../parts.tsx";
+import { Columns, CommandLine, Empty, Mark, Name, Shown, Trouble } from "../parts.tsx";
 
 interface PodProps {
   readonly id: string;
@@ -105,13 +105,7 @@ function VerdictTable({ of }: { readonly of: readonly Verdicts[] }) {
   return (
     <div class="scroll">
       <table class="reach">
-        <thead>
-          <tr>
-            <th scope="col">Other end</th>
-            <th scope="col">may reach it</th>
-            <th scope="col">it may reach</th>
-          </tr>
-        </thead>
+        <Columns of={["Other end", "may reach it", "it may reach"]} />
         <tbody>
           {of.map(({ end, into, outOf }) => (
             <tr key={end.name}>

@@ -2,24 +2,14 @@
 import { useMemo, useState } from "preact/hooks";
 import type { LiveState } from "../ask.ts";
 import type { PodDocument } from "../contract.ts";
-import { counted, moment } from "../format.ts";
-import { Empty, Mark, Name, Shown, type Tone } from "../parts.tsx";
+import { moment } from "../format.ts";
+import { Columns, Empty, FindForm, Mark, More, Name, Shown, type Tone } from "../parts.tsx";
 
 export function PodsView({ live }: { readonly live: LiveState }) {
   const [filter, setFilter] = useState("");
   return (
     <div class="main">
-      <form class="toolbar" onSubmit={(event) => event.preventDefault()}>
-        <label class="grow">
-          <span class="hidden">Find a pod</span>
-          <input
-            type="search"
-            placeholder="Pod, node or address"
-            value={filter}
-            onInput={({ currentTarget }) => setFilter(currentTarget.value)}
-          />
-        </label>
-      </form>
+      <FindForm what="a pod" hint="Pod, node or address" {...{ filter, setFilter }} />
       <Shown answer={live.pods}>{(pods) => <PodTable pods={pods} filter={filter} />}</Shown>
     </div>
   );
@@ -42,26 +32,14 @@ function PodTable({ pods, filter }: { readonly pods: readonly PodDocument[]; rea
   return (
     <div class="scroll">
       <table>
-        <thead>
-          <tr>
-            {["Pod", "State", "Node", "Addresses", "Since"].map((name) => (
-              <th key={name} scope="col">
-                {name}
-              </th>
-            ))}
-          </tr>
-        </thead>
+        <Columns of={["Pod", "State", "Node", "Addresses", "Since"]} />
         <tbody>
           {found.slice(0, most).map((one) => (
             <PodRow key={`${one.namespace}/${one.pod}`} of={one} />
           ))}
         </tbody>
       </table>
-      {found.length > most && (
-        <button type="button" onClick={() => setMost(most + ROWS)}>
-          Show more of {counted(found.length, "pod")}
-        </button>
-      )}
+      <More of={found} what="pod" step={ROWS} {...{ most, setMost }} />
     </div>
   );
 }

@@ -4,7 +4,7 @@ import type { NodePolicy, PolicyExplanation, PolicyModel } from "../../agent/api
 import { answered } from "../answers.ts";
 import { type LiveState, useAnswer } from "../ask.ts";
 import { workloadOf } from "../format.ts";
-import { Empty, Mark, Name, Shown, type Tone } from "../parts.tsx";
+import { Columns, Empty, Mark, Name, Shown, type Tone } from "../parts.tsx";
 
 export function PolicyView({ live }: { readonly live: LiveState }) {
   const { answer, isAsking, again } = useAnswer("policies", {});
@@ -49,15 +49,7 @@ function Policies({ of }: { readonly of: NodePolicy }) {
       ) : (
         <div class="scroll">
           <table>
-            <thead>
-              <tr>
-                {["Policy", "State", "Directions", "Selects here"].map((name) => (
-                  <th key={name} scope="col">
-                    {name}
-                  </th>
-                ))}
-              </tr>
-            </thead>
+            <Columns of={["Policy", "State", "Directions", "Selects here"]} />
             <tbody>
               {of.policies.map((policy) => (
                 <PolicyRow key={policy.uid} of={policy} />

@@ -3,7 +3,7 @@ import { answered } from "../answers.ts";
 import { type LiveState, useAnswer } from "../ask.ts";
 import type { PoolDocument, RouteDocument } from "../contract.ts";
 import { counted } from "../format.ts";
-import { Empty, Name, Shown } from "../parts.tsx";
+import { Columns, Empty, Name, Shown } from "../parts.tsx";
 
 export function RoutesView({ live }: { readonly live: LiveState }) {
   const { answer, isAsking, again } = useAnswer("routes", {});
@@ -52,15 +52,7 @@ function Nodes({ of, owners }: { readonly of: readonly RouteDocument[]; readonly
       </p>
       <div class="scroll">
         <table class="routes">
-          <thead>
-            <tr>
-              {["Node", "Way", "Address", "Device", "Leads to"].map((name) => (
-                <th key={name} scope="col">
-                  {name}
-                </th>
-              ))}
-            </tr>
-          </thead>
+          <Columns of={["Node", "Way", "Address", "Device", "Leads to"]} />
           <tbody>
             {[...nodes].map(([key, routes]) => (
               <NodeRow key={key} of={routes} owners={owners} />

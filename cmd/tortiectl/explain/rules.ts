@@ -3,7 +3,7 @@
  * behind Tortie, have made for it. They are found by the names that those plugins give them (containernetworking/plugins, pkg/utils/utils.go).
  */
 import type { HostSockets } from "../../../dataplane/netlink/host-sockets.ts";
-import { unlessRefused } from "../../../dataplane/netlink/message.ts";
+import { unlessMissing } from "../../../dataplane/netlink/message.ts";
 import { ask, chainName } from "../../../dataplane/nftables/message.ts";
 import { POLICY_TABLE } from "../../../dataplane/nftables/policy/layout.ts";
 import { TABLE } from "../../../dataplane/nftables/table.ts";
@@ -25,7 +25,6 @@ export interface Rules {
   chainedOf(attachment: Pick<AttachmentId, "network" | "containerId">): readonly ExplainedRule[];
 }
 
-const ENOENT = 2;
 /** pkg/utils/iptables.go: MaxChainLength 28, less "CNI-" and "DN-". */
 const CHAIN_DIGITS = 28 - "CNI-DN-".length;
 /** plugins/meta/bandwidth/main.go: an interface name of 15, less "bwp". */
@@ -41,7 +40,7 @@ export function isNamed(difference: string, names: readonly string[]): boolean {
 export function rulesOf(host: HostSockets, policyFile: string, asked?: AskedPolicy): Rules {
   const { netfilter, route } = host;
   const hasTable = (["inet", "ip"] as const).some(
-    (family) => unlessRefused(ENOENT, () => netfilter.request(ask("table", family, TABLE))) !== undefined,
+    (family) => unlessMissing(() => netfilter.request(ask("table", family, TABLE))) !== undefined,
   );
   const node = readNodeFacts(host, policyFile, process.env);
   const { known, isOn } = node;

@@ -1,7 +1,7 @@
 /** Runs `tortiectl identity …`: asks this node's agent, or the API server. */
 import type { AgentClient } from "../../../agent/api/client.ts";
 import { type IdentityModel, identityModel } from "../../../agent/api/identity.ts";
-import { WatchedIdentities } from "../../../agent/identities/lookup.ts";
+import { WatchedIdentities } from "../../../agent/policy/identities/lookup.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import { IDENTITIES, type StoredIdentity } from "../../../lib/identity/identity-object.ts";

@@ -1,6 +1,6 @@
 /** Reads what the kernel has of our table. */
 import type { Slices } from "../../../lib/system/slices.ts";
-import { attributeMap, type Message, readText, unlessRefused } from "../../netlink/message.ts";
+import { attributeMap, type Message, readText, unlessMissing } from "../../netlink/message.ts";
 import type { Netlink } from "../../netlink/socket.ts";
 import { ask, type BaseChain, NFGENMSG_BYTES, nameWithin } from "../message.ts";
 import { isAnonymous } from "../sets.ts";
@@ -8,7 +8,6 @@ import { counterNames } from "./counters.ts";
 import { POLICY_TABLE } from "./layout.ts";
 
 const FAMILY = "inet";
-const ENOENT = 2;
 const NFTA_TABLE_FLAGS = 2;
 const NFTA_CHAIN_NAME = 3;
 const NFTA_CHAIN_HOOK = 4;
@@ -45,7 +44,7 @@ export interface FoundTable {
  * @returns `undefined` when there is no such table
  */
 export async function readTable(socket: Netlink, slices: Slices): Promise<FoundTable | undefined> {
-  const table = unlessRefused(ENOENT, () => socket.request(ask("table", FAMILY, POLICY_TABLE))[0]);
+  const table = unlessMissing(() => socket.request(ask("table", FAMILY, POLICY_TABLE))[0]);
   if (table === undefined) return undefined;
   const flags = attributesOf(table).get(NFTA_TABLE_FLAGS);
   const chains = new Map<string, FoundChain>();

@@ -1,19 +1,17 @@
 /** Asks the kernel which host ends the policy's table knows: the others of ours are closed. Loads little, for a plugin that asks once. */
-import { unlessRefused } from "../../netlink/message.ts";
+import { unlessMissing } from "../../netlink/message.ts";
 import type { Netlink } from "../../netlink/socket.ts";
 import { ask } from "../message.ts";
 import { elementsIn, IFNAME, interfaceKey } from "../sets.ts";
 import { names, POLICY_TABLE } from "./layout.ts";
 import { DIRECTIONS } from "./log-prefix.ts";
 
-const ENOENT = 2;
-
 /** Says whether the table knows this host end, in both directions; false where there is no table. @throws NetlinkError */
 export function isKnownEndpoint({ netfilter }: { readonly netfilter: Netlink }, hostInterface: string): boolean {
   const key = interfaceKey(hostInterface);
   const shape = { fields: [IFNAME], isMap: true };
   return DIRECTIONS.every((direction) => {
-    const found = unlessRefused(ENOENT, () => netfilter.dump(ask("element", "inet", POLICY_TABLE, names.endpoints(direction))));
+    const found = unlessMissing(() => netfilter.dump(ask("element", "inet", POLICY_TABLE, names.endpoints(direction))));
     return found !== undefined && elementsIn(found, shape)?.has(key) === true;
   });
 }

@@ -6,9 +6,9 @@
  * A change is one transaction: the kernel takes all of it or nothing, and a process that ends at any moment leaves the old table or the new
  * one. The table stays when the process ends. Nothing in use is flushed, and connections go on through every change.
  */
-import { setImmediate } from "node:timers/promises";
 import { messageOf, TortieError } from "../../../lib/errors/errors.ts";
 import { Slices } from "../../../lib/system/slices.ts";
+import { nextTurn } from "../../../lib/system/waiting.ts";
 import type { HostSockets } from "../../netlink/host-sockets.ts";
 import { NetlinkError } from "../../netlink/message.ts";
 import type { Request } from "../../netlink/socket.ts";
@@ -183,7 +183,7 @@ async function whileOthersWrite<T>(read: () => T | Promise<T>): Promise<T> {
       return await read();
     } catch (error) {
       if (!(error instanceof NetlinkError) || error.errno !== EINTR || tries === TRIES) throw error;
-      await setImmediate();
+      await nextTurn();
     }
   }
 }

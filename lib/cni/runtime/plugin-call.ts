@@ -2,7 +2,6 @@
  * Describes one call of one plugin of a chain: its standard input, the arguments from the command line, and its failure with its place in
  * the chain.
  */
-import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { isIP } from "node:net";
 import { resolve } from "node:path";
@@ -10,6 +9,7 @@ import { ForeignCniError, messageOf, TortieError } from "../../errors/errors.ts"
 import { parseJson } from "../../json/parse.ts";
 import type { JsonObject, JsonValue } from "../../json/value.ts";
 import { isJsonObject } from "../../json/value.ts";
+import { sha256 } from "../../system/hash.ts";
 import type { CniCommand, ValidAttachment } from "../protocol.ts";
 import type { Conflist, PluginConf } from "./conflist.ts";
 
@@ -98,7 +98,7 @@ export function netnsPath(netns: string): string {
  * (C§4.1), so these must differ between containers: no word stands before the digits.
  */
 export function defaultContainerId(netns: string): string {
-  return createHash("sha256").update(netns).digest("hex");
+  return sha256(netns);
 }
 
 /** Tells whether the sandbox still exists; runtimes leave CNI_NETNS empty at the DEL of one that does not. */

@@ -1,8 +1,8 @@
 /** Decodes and encodes BlockAffinity (I§2.3). */
 
 import { type Fields, text } from "../../json/decode.ts";
-import type { AffinityKey, BlockOwner } from "../datastore.ts";
-import type { AffinityState, BlockAffinity } from "../resources.ts";
+import type { AffinityKey } from "../datastore.ts";
+import type { AffinityState, BlockAffinity, BlockOwner } from "../resources.ts";
 import { type Codec, LEGACY_GROUP, named, nameOfAffinity, type Resource } from "./codec.ts";
 
 export const affinityCodec: Codec<AffinityKey, BlockAffinity> = {

@@ -5,8 +5,7 @@
 import { type Address, addressAt, bitsOf, type Prefix, parsePrefix } from "../../addresses/address.ts";
 import { type Fields, field, has, isNumber, listOf, mapOf, objects, section, text, texts } from "../../json/decode.ts";
 import type { Selection } from "../../kubernetes/watch/kubernetes-feed.ts";
-import type { BlockOwner } from "../datastore.ts";
-import type { AllocationAttribute, Block, Handle } from "../resources.ts";
+import type { AllocationAttribute, Block, BlockOwner, Handle } from "../resources.ts";
 import { type ApiGroup, type Codec, damaged, isMarked, named, nameOfBlock, nameOfHandle, resourceOf, type Spec } from "./codec.ts";
 
 const KIND = "IPAMBlock";

@@ -8,6 +8,7 @@ import { messageOf } from "../../errors/errors.ts";
 import { type Fields, isObject, objects, parseObject, section, text } from "../../json/decode.ts";
 import type { ApiClient } from "../../kubernetes/api-client.ts";
 import { type Metadata, metadataOf } from "../../kubernetes/objects.ts";
+import { sha256 } from "../../system/hash.ts";
 import { isSubdomain } from "../../system/subdomain.ts";
 import type { AffinityKey } from "../datastore.ts";
 import { DatastoreError } from "../errors.ts";
@@ -126,7 +127,7 @@ export const nameOfAffinity: NameOf<AffinityKey> = ({ owner, cidr }) => {
   const block = cidrKey(cidr);
   const name = `${owner.name}-${block}`;
   if (name.length < TOO_LONG) return nameOfObject(name);
-  const digest = new Bun.CryptoHasher("sha256").update(`${owner.name}+${block}`).digest("hex").slice(0, DIGEST_DIGITS);
+  const digest = sha256(`${owner.name}+${block}`).slice(0, DIGEST_DIGITS);
   // 252, less the block's name and two separators with the digest.
   const host = owner.name.slice(0, TOO_LONG - 1 - block.length - DIGEST_DIGITS - 2);
   return nameOfObject(`${host}-${block}-${digest}`);

@@ -48,7 +48,7 @@ export const poolCodec: Codec<string, IPPool> = {
 
 function decode({ metadata, spec, status }: Resource): IPPool {
   const stored = readAll(SPEC, spec);
-  const cidr = canonical(stored.cidr);
+  const cidr = canonicalCidr(stored.cidr);
   return {
     name: metadata.name,
     ...stored,
@@ -63,7 +63,7 @@ function decode({ metadata, spec, status }: Resource): IPPool {
 }
 
 /** An invalid CIDR stays as it is: the allocator skips the pool, and lists show it. */
-function canonical(cidr: string): string {
+export function canonicalCidr(cidr: string): string {
   const prefix = parsePrefix(cidr);
   return prefix === undefined ? cidr : formatPrefix(maskPrefix(prefix));
 }

@@ -19,8 +19,8 @@ import { decodeBlock, encodeBlock, handleCounts, quoteSequenceNumbers, untilCarr
 import { type Codec, named, resourceOf, type Spec, V3_GROUP } from "../calico/codec.ts";
 import { clusterInformationCodec, poolCodec, reservationCodec } from "../calico/pool.ts";
 import type { Kept } from "../calico/stored-kind.ts";
-import type { AffinityKey, BlockOwner, Profile } from "../datastore.ts";
-import type { Block, BlockAffinity, Handle, IPPool, IPReservation, IpamConfiguration, LabelledObject } from "../resources.ts";
+import type { AffinityKey, Profile } from "../datastore.ts";
+import type { Block, BlockAffinity, BlockOwner, Handle, IPPool, IPReservation, IpamConfiguration, LabelledObject } from "../resources.ts";
 import type { KeyValue } from "./answers.ts";
 
 export interface EtcdCodec<K, T> extends Pick<Codec<K, T>, "title" | "prepare" | "verify" | "oddityOf" | "members"> {

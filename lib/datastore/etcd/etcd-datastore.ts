@@ -13,23 +13,24 @@ import { once } from "../../system/waiting.ts";
 import type { EndpointKey, WorkloadEndpoint } from "../../workload/endpoint.ts";
 import { matchesEndpointName, parseWorkloadEndpointName } from "../../workload/names.ts";
 import type { OnDamaged } from "../calico/stored-kind.ts";
-import type {
-  AffinityKey,
-  BlockAffinities,
-  BlockOwner,
-  Datastore,
-  KubernetesCore,
-  Profile,
-  Profiles,
-  Reader,
-  Versioned,
-  WorkloadEndpoints,
+import {
+  type AffinityKey,
+  type BlockAffinities,
+  type Clearing,
+  type Datastore,
+  ETCD_TRAITS,
+  type KubernetesCore,
+  type Profile,
+  type Profiles,
+  type Reader,
+  type Versioned,
+  type WorkloadAsRead,
+  type WorkloadEndpoints,
 } from "../datastore.ts";
-import { ETCD_TRAITS } from "../datastore.ts";
-import { type Clearing, ObjectRecords, type WorkloadAsRead } from "../endpoint-records.ts";
+import { ObjectRecords } from "../endpoint-records.ts";
 import { isDatastoreFailure } from "../errors.ts";
 import { ApiCore, kubernetesVirtualMachines } from "../kubernetes/api-core.ts";
-import type { BlockAffinity, LabelledObject, OwnedObject } from "../resources.ts";
+import type { BlockAffinity, BlockOwner, LabelledObject, OwnedObject } from "../resources.ts";
 import {
   AFFINITIES,
   affinityCodec,

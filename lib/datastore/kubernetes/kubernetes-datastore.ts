@@ -11,7 +11,6 @@ import type { OnDamaged } from "../calico/stored-kind.ts";
 import {
   type AffinityKey,
   type BlockAffinities,
-  type BlockOwner,
   type Datastore,
   KUBERNETES_TRAITS,
   type KubernetesCore,
@@ -19,7 +18,7 @@ import {
   NO_PROFILES,
   type Versioned,
 } from "../datastore.ts";
-import type { BlockAffinity } from "../resources.ts";
+import type { BlockAffinity, BlockOwner } from "../resources.ts";
 import { ApiCore, kubernetesVirtualMachines } from "./api-core.ts";
 import { PodEndpoints } from "./pod-endpoint.ts";
 import { PodRecords } from "./pod-record.ts";

@@ -9,7 +9,7 @@ import { ANNOTATION_PREFIX } from "../../workload/annotations/annotation.ts";
 import { listedAddresses, POD_IP, POD_IPS } from "../../workload/annotations/pod-addresses.ts";
 import type { EndpointKey, WorkloadEndpoint } from "../../workload/endpoint.ts";
 import { parseWorkloadEndpointName } from "../../workload/names.ts";
-import type { Clearing, EndpointRecord, EndpointRecords, WorkloadAsRead } from "../endpoint-records.ts";
+import type { Clearing, EndpointRecords, RecordedAddresses, WorkloadAsRead } from "../datastore.ts";
 import { DatastoreError, isDatastoreFailure } from "../errors.ts";
 import type { ApiCore, Patch } from "./api-core.ts";
 import { failureOf, hasStatus } from "./resource-api.ts";
@@ -23,7 +23,7 @@ export const CONTAINER_ID = `${ANNOTATION_PREFIX}containerID`;
  * Reads what the annotations say; nothing when no ADD has written them, or a DEL has blanked them. Text that is no address counts as none:
  * a broken annotation must not stand between a DEL and the container's addresses (design §8, del-bad-*).
  */
-export function recordOfPod({ annotations }: Pick<Pod, "annotations">): EndpointRecord | undefined {
+export function recordOfPod({ annotations }: Pick<Pod, "annotations">): RecordedAddresses | undefined {
   const containerID = annotations[CONTAINER_ID] ?? "";
   const ipNetworks: string[] = [];
   for (const text of listedAddresses(annotations[POD_IPS] || annotations[POD_IP] || "").elements) {
@@ -41,7 +41,7 @@ export class PodRecords implements EndpointRecords {
     this.#core = core;
   }
 
-  async read(key: EndpointKey): Promise<EndpointRecord | undefined> {
+  async read(key: EndpointKey): Promise<RecordedAddresses | undefined> {
     const pod = podOf(key);
     const found = pod && (await this.#core.pod(pod));
     return found && recordOfPod(found);
@@ -113,7 +113,7 @@ interface PodPreconditions {
 }
 
 /** Without addresses only the container's id is written, as Calico does (C§7.6). */
-export function annotatingPatch(preconditions: PodPreconditions, { containerID, ipNetworks }: EndpointRecord): Patch {
+export function annotatingPatch(preconditions: PodPreconditions, { containerID, ipNetworks }: RecordedAddresses): Patch {
   const [first] = ipNetworks;
   return annotationsPatch(preconditions, {
     [CONTAINER_ID]: containerID,

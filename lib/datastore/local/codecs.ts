@@ -22,11 +22,12 @@ import {
 import type { NamespacedName, OwnerReference } from "../../kubernetes/objects.ts";
 import type { EndpointKey, EndpointPort, WorkloadEndpoint } from "../../workload/endpoint.ts";
 import { lateBlock } from "../calico/block.ts";
-import type { AffinityKey, BlockOwner } from "../datastore.ts";
+import type { AffinityKey } from "../datastore.ts";
 import {
   type AllocationAttribute,
   type Block,
   type BlockAffinity,
+  type BlockOwner,
   type ClusterInformation,
   cidrKey,
   type Handle,

@@ -5,7 +5,6 @@ import type { EndpointKey, WorkloadEndpoint } from "../../workload/endpoint.ts";
 import type {
   AffinityKey,
   BlockAffinities,
-  BlockOwner,
   Blocks,
   Collection,
   Datastore,
@@ -16,7 +15,7 @@ import type {
 } from "../datastore.ts";
 import { LOCAL_TRAITS, NO_PROFILES } from "../datastore.ts";
 import { ObjectRecords } from "../endpoint-records.ts";
-import type { Block, BlockAffinity, ClusterInformation, IPPool, LabelledObject, OwnedObject } from "../resources.ts";
+import type { Block, BlockAffinity, BlockOwner, ClusterInformation, IPPool, LabelledObject, OwnedObject } from "../resources.ts";
 import type { LocalCodec } from "./codecs.ts";
 import {
   affinityCodec,

@@ -1,10 +1,9 @@
 /** Endpoint objects on a real API server, as the agent's own account: made once, mended, replaced by UID, never another's (A§6.3, A§6.4). */
 
 import { readdirSync } from "node:fs";
-import type { NumberedLabels } from "../../../agent/identities/lookup.ts";
 import { type ObjectEndpoint, PLURAL } from "../../../agent/objects/endpoint-object.ts";
-import { kubernetesClients } from "../../../agent/objects/object-api.ts";
 import { type EndpointObjects, endpointObjects } from "../../../agent/objects/start.ts";
+import type { NumberedLabels } from "../../../agent/policy/identities/lookup.ts";
 import type { ApiConnection } from "../../../lib/kubernetes/client/connection.ts";
 import type { Pod } from "../../../lib/kubernetes/objects.ts";
 import { decodePod } from "../../../lib/kubernetes/objects.ts";
@@ -57,7 +56,7 @@ class Agent implements AsyncDisposable {
     this.objects = endpointObjects({
       node: { name: NODE, address: "192.0.2.7" },
       jobsDirectory,
-      clients: kubernetesClients(connection),
+      connection,
       informers: this.#informers,
       controllers: this.#controllers,
       clock: this.clock,

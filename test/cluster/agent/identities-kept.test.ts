@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { KeptIdentities } from "../../../agent/identities/kept.ts";
+import { KeptIdentities } from "../../../agent/policy/identities/kept.ts";
 import type { Environment } from "../../../lib/cni/protocol.ts";
 import { decodeNetworkConfig, type NetworkConfig } from "../../../lib/config/decode.ts";
 import { openDatastore } from "../../../lib/datastore/open.ts";

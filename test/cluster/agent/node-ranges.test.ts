@@ -1,9 +1,9 @@
 /** The ranges of a node on a real API server, as the agent's own account: where they come from, and what is written back (A§1). */
 import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { ANNOTATING, NodeCidr } from "../../../agent/ranges/node-cidr.ts";
-import { nodeObjects } from "../../../agent/ranges/node-object.ts";
-import { type NodeCidrFlags, nodeCidrOptions } from "../../../agent/ranges/options.ts";
+import { ANNOTATING, NodeCidr } from "../../../agent/addresses/ranges/node-cidr.ts";
+import { nodeObjects } from "../../../agent/addresses/ranges/node-object.ts";
+import { type NodeCidrFlags, nodeCidrOptions } from "../../../agent/addresses/ranges/options.ts";
 import { hostScopeFiles } from "../../../ipam-plugin/host-scope/files.ts";
 import { formatAddress, formatPrefix, parseAddress } from "../../../lib/addresses/address.ts";
 import type { ApiConnection } from "../../../lib/kubernetes/client/connection.ts";

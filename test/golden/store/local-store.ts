@@ -1,8 +1,8 @@
 /** The embedded datastore as a replay store: objects are put and read through the datastore port, never by SQL. */
 import { createHash } from "node:crypto";
-import type { AffinityKey, BlockOwner, Collection } from "../../../lib/datastore/datastore.ts";
+import type { AffinityKey, Collection } from "../../../lib/datastore/datastore.ts";
 import { type LocalDatastore, openLocalDatastore } from "../../../lib/datastore/local/local-datastore.ts";
-import type { AllocationAttribute, Block, BlockAffinity, IPPool, OwnedObject } from "../../../lib/datastore/resources.ts";
+import type { AllocationAttribute, Block, BlockAffinity, BlockOwner, IPPool, OwnedObject } from "../../../lib/datastore/resources.ts";
 import type { NamespacedName } from "../../../lib/kubernetes/objects.ts";
 import type { WorkloadEndpoint } from "../../../lib/workload/endpoint.ts";
 import { isList, isRecord, type Json, type JsonRecord, listOf, recordOf, textOf, textsOf, without } from "../compare/json.ts";

@@ -14,8 +14,7 @@ import {
   type Prefix,
   parsePrefix,
 } from "../../../lib/addresses/address.ts";
-import type { BlockOwner } from "../../../lib/datastore/datastore.ts";
-import type { IpamConfiguration } from "../../../lib/datastore/resources.ts";
+import type { BlockOwner, IpamConfiguration } from "../../../lib/datastore/resources.ts";
 import { claim, giveUpBlocks } from "../blocks.ts";
 import { withoutIndexOfRoom } from "../cluster.ts";
 import { LaggingMemory, MemoryStore, type Recollection } from "../memory-datastore.ts";

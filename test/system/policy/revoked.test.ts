@@ -83,8 +83,6 @@ describe.each(FAMILIES)("IPv%i", (family: Family) => {
       expect.objectContaining({
         family,
         protocol: 17,
-        isReplied: true,
-        zone: 0,
         original: expect.objectContaining({ destinationPort: port }),
       }),
     );

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
-import { findIpam, type IpamPlugin } from "../../../main-plugin/ipam-source.ts";
+import { findIpam, type IpamPlugin } from "../../../main-plugin/find-ipam.ts";
 
 const NOWHERE = "/nonexistent";
 const PLUGINS = "/usr/lib/cni";

@@ -3,8 +3,9 @@ import type { DesiredState } from "../../../dataplane/desired-state.ts";
 import { type Address, formatPrefix } from "../../../lib/addresses/address.ts";
 import type { JsonObject } from "../../../lib/json/value.ts";
 import { resolveAddCall } from "../../../main-plugin/call.ts";
-import { type AttachmentPlan, desiredStateOf, planAttachment } from "../../../main-plugin/plan.ts";
+import { type AttachmentPlan, planAttachment } from "../../../main-plugin/plan.ts";
 import { endpointResult } from "../../../main-plugin/plan-endpoint-form.ts";
+import { desiredStateOf } from "../../../main-plugin/plan-routed-form.ts";
 import { prefix } from "../../support/desired-state.ts";
 import { PodNode } from "../../support/pod-node.ts";
 

@@ -2,7 +2,7 @@
 
 import { endpointHandlers } from "../../../../agent/api/endpoint.ts";
 import { identityHandlers } from "../../../../agent/api/identity.ts";
-import { ipamHandlers } from "../../../../agent/api/ipam.ts";
+import { ipamHandlers } from "../../../../agent/api/ipam-service.ts";
 import { READS } from "../../../../agent/api/lanes.ts";
 import { nodeHandlers } from "../../../../agent/api/node.ts";
 import { policyHandlers } from "../../../../agent/api/policy.ts";

@@ -1,6 +1,6 @@
 /** Which numbers an agent shows, from the objects that it watches and without any. */
-import { WatchedIdentities } from "../../../../agent/identities/lookup.ts";
-import { AgentIdentities, type PolicyLabels } from "../../../../agent/identities/start.ts";
+import { WatchedIdentities } from "../../../../agent/policy/identities/lookup.ts";
+import { AgentIdentities, type PolicyLabels } from "../../../../agent/policy/identities/start.ts";
 import { IDENTITIES, IDENTITY_PATH, type StoredIdentity } from "../../../../lib/identity/identity-object.ts";
 import { type LabelledPod, labelSetOf, labelsOfPod } from "../../../../lib/identity/labels.ts";
 import { decodePod } from "../../../../lib/kubernetes/objects.ts";

@@ -24,9 +24,6 @@ function flow(protocol: number): TrackedFlow {
     protocol,
     original: { source: PEER, destination: SERVICE, sourcePort: 7, destinationPort: 5300 },
     reply: { source: POD, destination: PEER, sourcePort: 53, destinationPort: 7 },
-    tcpState: undefined,
-    isReplied: true,
-    zone: 0,
     key: [],
   };
 }

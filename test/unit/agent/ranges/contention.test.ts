@@ -1,5 +1,5 @@
-import { type Contention, contentionFor } from "../../../../agent/ranges/contention.ts";
-import type { NodeFacts } from "../../../../agent/ranges/node-object.ts";
+import { type Contention, contentionFor } from "../../../../agent/addresses/ranges/contention.ts";
+import type { NodeFacts } from "../../../../agent/addresses/ranges/node-object.ts";
 import { prefix } from "../../../support/desired-state.ts";
 
 const RANGE = "network.tortie.dev/ipv4-pod-cidr";

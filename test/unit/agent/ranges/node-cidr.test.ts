@@ -2,10 +2,10 @@
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { NodeCidr, type NodeCidrParts } from "../../../../agent/ranges/node-cidr.ts";
-import type { NodeFacts, NodeObjects } from "../../../../agent/ranges/node-object.ts";
-import { type NodeCidrFlags, nodeCidrOptions } from "../../../../agent/ranges/options.ts";
-import type { HostFacts } from "../../../../agent/ranges/own-addresses.ts";
+import { NodeCidr, type NodeCidrParts } from "../../../../agent/addresses/ranges/node-cidr.ts";
+import type { NodeFacts, NodeObjects } from "../../../../agent/addresses/ranges/node-object.ts";
+import { type NodeCidrFlags, nodeCidrOptions } from "../../../../agent/addresses/ranges/options.ts";
+import type { HostFacts } from "../../../../agent/addresses/ranges/own-addresses.ts";
 import { hostScopeFiles } from "../../../../ipam-plugin/host-scope/files.ts";
 import { formatAddress, parseAddress } from "../../../../lib/addresses/address.ts";
 import { Tasks } from "../../../../lib/resident/tasks.ts";

@@ -1,8 +1,8 @@
-import { annotationPatch } from "../../../../agent/ranges/annotations.ts";
-import { type NodeFacts, nodeFacts } from "../../../../agent/ranges/node-object.ts";
-import { type NodeCidrFlags, nodeCidrOptions } from "../../../../agent/ranges/options.ts";
-import { chooseHostAddress, exclusionsOf, type HostFacts, type LinkAddress } from "../../../../agent/ranges/own-addresses.ts";
-import { decideRanges, describeRange, type SourceInput } from "../../../../agent/ranges/sources.ts";
+import { annotationPatch } from "../../../../agent/addresses/ranges/annotations.ts";
+import { type NodeFacts, nodeFacts } from "../../../../agent/addresses/ranges/node-object.ts";
+import { type NodeCidrFlags, nodeCidrOptions } from "../../../../agent/addresses/ranges/options.ts";
+import { chooseHostAddress, exclusionsOf, type HostFacts, type LinkAddress } from "../../../../agent/addresses/ranges/own-addresses.ts";
+import { decideRanges, describeRange, type SourceInput } from "../../../../agent/addresses/ranges/sources.ts";
 import type { NodeRecord } from "../../../../ipam-plugin/host-scope/node-record.ts";
 import { type Address, formatAddress, formatPrefix, parseAddress } from "../../../../lib/addresses/address.ts";
 import { prefix } from "../../../support/desired-state.ts";

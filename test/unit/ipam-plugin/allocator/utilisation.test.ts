@@ -40,7 +40,7 @@ describe("the utilisation of a block", () => {
     });
     const [pool] = await cluster.allocator.utilisation();
     expect(pool?.blocks).toEqual([
-      { cidr: "10.0.0.0/29", capacity: 8n, inUse: 4n, reserved: 1n, available: 3n, owner: host("node-a"), borrowed: 1, coolingDown: 2 },
+      { cidr: "10.0.0.0/29", capacity: 8n, inUse: 4n, reserved: 1n, available: 3n, owner: host("node-a"), borrowed: 1 },
     ]);
   });
 

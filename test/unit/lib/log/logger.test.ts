@@ -157,16 +157,6 @@ describe("the log of an operation", () => {
     expect(linesOf(filePath)).toEqual(written());
   });
 
-  it("M4: is written by a signal handler before the process ends, once", async () => {
-    const filePath = join(directory, "cni.log");
-    const log = logger({ filePath });
-    log.error("ADD failed");
-    log.flushNow();
-    log.flushNow();
-    expect(written()).toEqual([`2026-11-21T09:24:26.179Z error ADD failed ${WHO}`]);
-    expect(linesOf(filePath)).toEqual(written());
-  });
-
   it("L9: is dropped when nobody reads standard error, and the file says so", async () => {
     const filePath = join(directory, "cni.log");
     using pipe = fullPipe();

@@ -7,7 +7,6 @@ describe("parseCniArgs", () => {
       podName: "",
       podUid: undefined,
       podNamespace: "",
-      infraContainerId: "",
       ip: undefined,
       mac: "",
       podLabels: "",
@@ -22,7 +21,6 @@ describe("parseCniArgs", () => {
     expect(args).toMatchObject({
       podName: "web-0",
       podNamespace: "shop",
-      infraContainerId: "c1",
       mac: "02-00-00-00-00-01",
       testNamespace: "plain",
     });

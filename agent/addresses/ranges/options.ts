@@ -1,6 +1,6 @@
 /** Reads what the agent's flags say about the node's ranges (A§1.1), before anything else happens: bad text is fatal. */
-import { type Address, contains, type Family, maskPrefix, type Prefix, parseAddress, parsePrefix } from "../../lib/addresses/address.ts";
-import { TortieError } from "../../lib/errors/errors.ts";
+import { type Address, contains, type Family, maskPrefix, type Prefix, parseAddress, parsePrefix } from "../../../lib/addresses/address.ts";
+import { TortieError } from "../../../lib/errors/errors.ts";
 
 /** `auto`: what Kubernetes says; outside of it an automatic one. `auto-host`: an automatic one where nothing else is said. */
 type RangeOption = { readonly kind: "auto" } | { readonly kind: "auto-host" } | { readonly kind: "cidr"; readonly prefix: Prefix };

@@ -2,8 +2,8 @@
  * Chooses addresses of a node's range that no pod gets: the agent's own, which are granted like any other under the node's names (A§1.6),
  * and those that the node has or routes elsewhere already (A§4.5).
  */
-import type { Exclusion, HostScope } from "../../ipam-plugin/host-scope/host-scope.ts";
-import { type HostRange, offsetOf } from "../../ipam-plugin/host-scope/range.ts";
+import type { Exclusion, HostScope } from "../../../ipam-plugin/host-scope/host-scope.ts";
+import { type HostRange, offsetOf } from "../../../ipam-plugin/host-scope/range.ts";
 import {
   type Address,
   contains,
@@ -14,8 +14,8 @@ import {
   hostPrefix,
   type Prefix,
   parsePrefix,
-} from "../../lib/addresses/address.ts";
-import { TortieError } from "../../lib/errors/errors.ts";
+} from "../../../lib/addresses/address.ts";
+import { TortieError } from "../../../lib/errors/errors.ts";
 
 export const ROUTER = "node/router";
 export const HEALTH = "node/health";

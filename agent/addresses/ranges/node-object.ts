@@ -3,12 +3,12 @@
  * Reports that the agent waits for ranges, which mostly means for the Node object (A§1.3).
  */
 
-import { type Address, parseAddress } from "../../lib/addresses/address.ts";
-import { type Fields, field, has, isText, listOf, objects, parseObject, section, text, texts } from "../../lib/json/decode.ts";
-import { statusError } from "../../lib/kubernetes/client/answers.ts";
-import type { ApiConnection } from "../../lib/kubernetes/client/connection.ts";
-import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
-import type { Clock } from "../../lib/system/waiting.ts";
+import { type Address, parseAddress } from "../../../lib/addresses/address.ts";
+import { type Fields, field, has, isText, listOf, objects, parseObject, section, text, texts } from "../../../lib/json/decode.ts";
+import { statusError } from "../../../lib/kubernetes/client/answers.ts";
+import type { ApiConnection } from "../../../lib/kubernetes/client/connection.ts";
+import type { Informers } from "../../../lib/kubernetes/watch/informers.ts";
+import type { Clock } from "../../../lib/system/waiting.ts";
 
 const NODES = "/api/v1/nodes";
 

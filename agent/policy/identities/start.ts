@@ -3,18 +3,18 @@
  * agent where none runs (kept.ts). An ADD does not know of them. Watches begin when something shows identities for the first time, so a
  * node on which nothing does pays nothing.
  */
-import { parseCall, requestOf } from "../../handover/call-body.ts";
-import { type EndpointRecord, isCommitted } from "../../handover/record.ts";
-import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
-import { decodeNetworkConfig, type NetworkConfig } from "../../lib/config/decode.ts";
-import { IDENTITIES } from "../../lib/identity/identity-object.ts";
-import { keyOf, type LabelledPod, type LabelSet } from "../../lib/identity/labels.ts";
-import { decodeNamespace, isPodOfUid, type Namespace, type Pod } from "../../lib/kubernetes/objects.ts";
-import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
-import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
-import { SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
-import { datastoreKeys } from "../start/configuration.ts";
-import type { AgentCluster, AgentContext } from "../start/context.ts";
+import { parseCall, requestOf } from "../../../handover/call-body.ts";
+import { type EndpointRecord, isCommitted } from "../../../handover/record.ts";
+import { chooseDatastore } from "../../../lib/config/datastore-choice.ts";
+import { decodeNetworkConfig, type NetworkConfig } from "../../../lib/config/decode.ts";
+import { IDENTITIES } from "../../../lib/identity/identity-object.ts";
+import { keyOf, type LabelledPod, type LabelSet } from "../../../lib/identity/labels.ts";
+import { decodeNamespace, isPodOfUid, type Namespace, type Pod } from "../../../lib/kubernetes/objects.ts";
+import type { Informers } from "../../../lib/kubernetes/watch/informers.ts";
+import type { ResourceCache } from "../../../lib/kubernetes/watch/resource-cache.ts";
+import { SYSTEM_CLOCK } from "../../../lib/system/waiting.ts";
+import { datastoreKeys } from "../../start/configuration.ts";
+import type { AgentCluster, AgentContext } from "../../start/context.ts";
 import { KeptIdentities, type OwnSets } from "./kept.ts";
 import { type NumberedLabels, WatchedIdentities } from "./lookup.ts";
 

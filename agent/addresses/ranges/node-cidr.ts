@@ -5,16 +5,16 @@
  */
 
 import { rmSync } from "node:fs";
-import type { HostScopeFiles } from "../../ipam-plugin/host-scope/files.ts";
-import type { HostScope } from "../../ipam-plugin/host-scope/host-scope.ts";
-import { encodeNodeRecord, type FamilyRecord, familyOf, type NodeRecord } from "../../ipam-plugin/host-scope/node-record.ts";
-import { hostScopeWith, recordOfThisBoot } from "../../ipam-plugin/host-scope/open.ts";
-import { hostRange } from "../../ipam-plugin/host-scope/range.ts";
-import { type Address, type Family, formatAddress, parseAddress } from "../../lib/addresses/address.ts";
-import { messageOf, TortieError } from "../../lib/errors/errors.ts";
-import type { Tasks } from "../../lib/resident/tasks.ts";
-import type { Clock } from "../../lib/system/waiting.ts";
-import { writeWhole } from "../../lib/system/write-whole.ts";
+import type { HostScopeFiles } from "../../../ipam-plugin/host-scope/files.ts";
+import type { HostScope } from "../../../ipam-plugin/host-scope/host-scope.ts";
+import { encodeNodeRecord, type FamilyRecord, familyOf, type NodeRecord } from "../../../ipam-plugin/host-scope/node-record.ts";
+import { hostScopeWith, recordOfThisBoot } from "../../../ipam-plugin/host-scope/open.ts";
+import { hostRange } from "../../../ipam-plugin/host-scope/range.ts";
+import { type Address, type Family, formatAddress, parseAddress } from "../../../lib/addresses/address.ts";
+import { messageOf, TortieError } from "../../../lib/errors/errors.ts";
+import type { Tasks } from "../../../lib/resident/tasks.ts";
+import type { Clock } from "../../../lib/system/waiting.ts";
+import { writeWhole } from "../../../lib/system/write-whole.ts";
 import { annotationPatch, healthAnnotation, routerAnnotation } from "./annotations.ts";
 import { AutomaticRanges, type Contention } from "./contention.ts";
 import { type NodeFacts, type NodeObjects, Waiting, type WaitingState } from "./node-object.ts";

@@ -6,24 +6,24 @@
  * of its pods has the labels any more. Another node whose pods have them revives it, and is its keeper then. The identities of a node that
  * has no endpoint are anybody's.
  */
-import type { Environment } from "../../lib/cni/protocol.ts";
-import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
-import type { NetworkConfig } from "../../lib/config/decode.ts";
-import type { Datastore, Identities, Versioned } from "../../lib/datastore/datastore.ts";
-import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
-import { identityCodec, parseStored } from "../../lib/datastore/etcd/codecs.ts";
-import { EtcdClient } from "../../lib/datastore/etcd/etcd-client.ts";
-import { allBelow, EtcdFeed } from "../../lib/datastore/etcd/etcd-feed.ts";
-import { KeyValueStore } from "../../lib/datastore/etcd/key-value-store.ts";
-import { resolveEtcdSettings } from "../../lib/datastore/etcd/settings.ts";
-import { openDatastore } from "../../lib/datastore/open.ts";
-import { type IdentityFacts, IdentityKeeper } from "../../lib/identity/identity-keeper.ts";
-import type { IdentityRecord, IdentityStore, StoredIdentity } from "../../lib/identity/identity-object.ts";
-import type { Feed, Sink } from "../../lib/kubernetes/watch/feed.ts";
-import { Watches } from "../../lib/kubernetes/watch/informers.ts";
-import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
-import type { AgentLog } from "../../lib/resident/agent-log.ts";
-import type { Clock } from "../../lib/system/waiting.ts";
+import type { Environment } from "../../../lib/cni/protocol.ts";
+import { chooseDatastore } from "../../../lib/config/datastore-choice.ts";
+import type { NetworkConfig } from "../../../lib/config/decode.ts";
+import type { Datastore, Identities, Versioned } from "../../../lib/datastore/datastore.ts";
+import { isDatastoreFailure } from "../../../lib/datastore/errors.ts";
+import { identityCodec, parseStored } from "../../../lib/datastore/etcd/codecs.ts";
+import { EtcdClient } from "../../../lib/datastore/etcd/etcd-client.ts";
+import { allBelow, EtcdFeed } from "../../../lib/datastore/etcd/etcd-feed.ts";
+import { KeyValueStore } from "../../../lib/datastore/etcd/key-value-store.ts";
+import { resolveEtcdSettings } from "../../../lib/datastore/etcd/settings.ts";
+import { openDatastore } from "../../../lib/datastore/open.ts";
+import { type IdentityFacts, IdentityKeeper } from "../../../lib/identity/identity-keeper.ts";
+import type { IdentityRecord, IdentityStore, StoredIdentity } from "../../../lib/identity/identity-object.ts";
+import type { Feed, Sink } from "../../../lib/kubernetes/watch/feed.ts";
+import { Watches } from "../../../lib/kubernetes/watch/informers.ts";
+import type { ResourceCache } from "../../../lib/kubernetes/watch/resource-cache.ts";
+import type { AgentLog } from "../../../lib/resident/agent-log.ts";
+import type { Clock } from "../../../lib/system/waiting.ts";
 
 const CREATED_BY = "tortie-node";
 /** A look at a file of one's own that has not changed costs some microseconds. */

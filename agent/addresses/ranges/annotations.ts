@@ -1,7 +1,6 @@
 /** Reads and makes the annotations of the Node object that say which ranges its agent uses (A§1.7). Pure. */
-import { familyOf, type NodeRecord, type RangeSource, SOURCES } from "../../ipam-plugin/host-scope/node-record.ts";
-import { type Family, formatAddress, formatPrefix, type Prefix, parsePrefix } from "../../lib/addresses/address.ts";
-import type { Ranges } from "./sources.ts";
+import { type FamilyRecord, familyOf, type NodeRecord, type RangeSource, SOURCES } from "../../../ipam-plugin/host-scope/node-record.ts";
+import { type Family, formatAddress, formatPrefix, type Prefix, parsePrefix } from "../../../lib/addresses/address.ts";
 
 const PREFIX = "network.tortie.dev";
 const SOURCE = `${PREFIX}/pod-cidr-source`;
@@ -48,7 +47,7 @@ export function claimPatch(ranges: readonly Prefix[]): AnnotationPatch {
 }
 
 /** Says that the node has its ranges from now on, and nothing about a family without one. */
-export function holdPatch(ranges: Ranges): AnnotationPatch {
+export function holdPatch(ranges: Readonly<Partial<Record<Family, FamilyRecord>>>): AnnotationPatch {
   const families = ([4, 6] as const).filter((family) => ranges[family] !== undefined);
   return wantedAnnotations({ ipv4: ranges[4], ipv6: ranges[6] }, families);
 }

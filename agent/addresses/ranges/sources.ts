@@ -1,6 +1,6 @@
 /** Decides which source each family's range comes from (A§1.2). Pure: the flags, the node object and the host's address go in. */
-import { familyOf, type NodeRecord, type RangeSource } from "../../ipam-plugin/host-scope/node-record.ts";
-import { type Address, bytesOf, type Family, formatPrefix, maskPrefix, type Prefix, parsePrefix } from "../../lib/addresses/address.ts";
+import { familyOf, type NodeRecord, type RangeSource } from "../../../ipam-plugin/host-scope/node-record.ts";
+import { type Address, bytesOf, type Family, formatPrefix, maskPrefix, type Prefix, parsePrefix } from "../../../lib/addresses/address.ts";
 import { annotatedSource, ciliumRangeAnnotation, rangeAnnotation } from "./annotations.ts";
 import type { NodeFacts } from "./node-object.ts";
 import type { FamilyOptions, NodeCidrOptions } from "./options.ts";

@@ -2,10 +2,18 @@
  * Answers which identity labels have, for what the agent shows: endpoints, drops, objects. Nothing waits for an answer, and a number that
  * is not there is 0.
  */
-import { IdentityIndex, type StoredIdentity } from "../../lib/identity/identity-object.ts";
-import { keyOf, type Label, type LabelledPod, type LabelSet, labelSetOf, labelsOfPod, withoutAccount } from "../../lib/identity/labels.ts";
-import { RESERVED, reservedNumber } from "../../lib/identity/numbers.ts";
-import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
+import { IdentityIndex, type StoredIdentity } from "../../../lib/identity/identity-object.ts";
+import {
+  keyOf,
+  type Label,
+  type LabelledPod,
+  type LabelSet,
+  labelSetOf,
+  labelsOfPod,
+  withoutAccount,
+} from "../../../lib/identity/labels.ts";
+import { RESERVED, reservedNumber } from "../../../lib/identity/numbers.ts";
+import type { ResourceCache } from "../../../lib/kubernetes/watch/resource-cache.ts";
 
 /** A number with the labels that it stands for. */
 export interface NumberedLabels {

@@ -3,7 +3,7 @@
  * one. A node first says that it wants the range, and has it when a list of the nodes, asked for after that, names nobody else: of two
  * nodes the one that asks later sees the other one. Where both see each other the older Node object goes first.
  */
-import { formatPrefix, overlaps, type Prefix, parsePrefix } from "../../lib/addresses/address.ts";
+import { formatPrefix, overlaps, type Prefix, parsePrefix } from "../../../lib/addresses/address.ts";
 import { annotatedSource, claimedRanges, claimPatch, holdPatch, rangeAnnotation, withdrawalPatch } from "./annotations.ts";
 import type { NodeFacts, NodeObjects } from "./node-object.ts";
 import type { Ranges } from "./sources.ts";
