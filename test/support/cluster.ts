@@ -185,3 +185,16 @@ export function address(text: string): Address {
 export function addressesOf(assignment: FamilyAssignment | undefined): readonly string[] {
   return (assignment?.addresses ?? []).map(({ prefix }) => formatPrefix(prefix));
 }
+
+/** Describes tests of an allocator on both kinds of stores: what it finds out differs, and what it does must not. */
+export function inEachStore(tests: (findsRoom: boolean) => void): void {
+  describe.each([
+    ["reads the blocks one by one", false],
+    ["finds the blocks with room", true],
+  ])("in a store that %s:", (_store, findsRoom) => {
+    beforeEach(() => {
+      Cluster.findsRoom = findsRoom;
+    });
+    tests(findsRoom);
+  });
+}

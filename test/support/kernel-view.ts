@@ -1,5 +1,6 @@
 /** One interface as iproute2 shows it, reduced to the fields that the recordings in golden/ have. */
 import type { JsonRecord, Node, Pod } from "./node.ts";
+import { words } from "./words.ts";
 
 export interface KernelView {
   /** `undefined` when there is no such link. */
@@ -10,18 +11,7 @@ export interface KernelView {
 }
 
 /** Marks that `ip -j addr` prints as members with the value true. */
-const ADDRESS_FLAGS = [
-  "tentative",
-  "dadfailed",
-  "deprecated",
-  "temporary",
-  "mngtmpaddr",
-  "nodad",
-  "noprefixroute",
-  "stable-privacy",
-  "optimistic",
-  "dynamic",
-];
+const ADDRESS_FLAGS = words`tentative dadfailed deprecated temporary mngtmpaddr nodad noprefixroute stable-privacy optimistic dynamic`;
 /** A new link's own link-local address comes when the kernel has noticed its carrier, and becomes usable a second later. */
 const SETTLE = { tries: 40, delayMs: 100 };
 

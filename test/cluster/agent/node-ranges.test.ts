@@ -17,24 +17,12 @@ import { connectNode } from "../../support/kubernetes/connect-node.ts";
 import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { Node } from "../../support/node.ts";
+import { RANGE_FLAGS } from "../../support/range-flags.ts";
 import { openConnection } from "./open-connection.ts";
 
 const BOOT_ID = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
 const RANGE = "network.tortie.dev/ipv4-pod-cidr";
 const SOURCE = "network.tortie.dev/pod-cidr-source";
-const FLAGS: NodeCidrFlags = {
-  "enable-ipv4": true,
-  "enable-ipv6": true,
-  "ipv4-range": "auto",
-  "ipv6-range": "auto",
-  "ipv4-node": "auto",
-  "ipv6-node": "auto",
-  "require-ipv4-pod-cidr": false,
-  "require-ipv6-pod-cidr": false,
-  "ipv6-cluster-alloc-cidr": "f00d::/64",
-  "read-cilium-annotations": false,
-  "cluster-cidr": "",
-};
 
 /** The part of a node's agent that these tests are about. */
 class RangesOfNode implements AsyncDisposable {
@@ -48,7 +36,7 @@ class RangesOfNode implements AsyncDisposable {
     this.#informers = informers;
     mkdirSync(join(run, "state"), { recursive: true });
     this.nodeCidr = new NodeCidr({
-      options: nodeCidrOptions({ ...FLAGS, ...flags }),
+      options: nodeCidrOptions({ ...RANGE_FLAGS, ...flags }),
       node: name,
       bootId: BOOT_ID,
       files: hostScopeFiles(run),

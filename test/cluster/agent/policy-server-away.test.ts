@@ -15,13 +15,6 @@ const UDP = 5002;
 
 jest.setTimeout(300_000 + AWAY_SECONDS * 2000);
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startCluster({ own: true });
-});
-afterEach(() => cluster.api("DELETE", `${POLICIES}/web`));
-afterAll(() => cluster[Symbol.asyncDispose]());
-
 const web = (...ports: readonly number[]) =>
   apiPolicy("web", {
     podSelector: { matchLabels: { app: "web" } },
@@ -66,12 +59,14 @@ const UNAVAILABLE = {
 };
 
 const AWAY = [
-  ["frozen", async () => cluster.freeze(), async () => cluster.thaw()],
-  ["gone", () => cluster.stopApiServer(), () => cluster.startApiServer()],
+  ["frozen", async (cluster: TestCluster) => cluster.freeze(), async (cluster: TestCluster) => cluster.thaw()],
+  ["gone", (cluster: TestCluster) => cluster.stopApiServer(), (cluster: TestCluster) => cluster.startApiServer()],
 ] as const;
 
+// Both wait most of their time for calls to be refused: each has servers of its own, and they wait beside each other.
 describe.each(AWAY)("While the API server is %s", (_, leave, comeBack) => {
-  it("the filter stays as it is, flows go on, an ADD and a DEL are refused and say why; then all is right again", async () => {
+  it.concurrent("the filter stays as it is, flows go on, an ADD and a DEL are refused and say why; then all is right again", async () => {
+    await using cluster = await startCluster({ own: true });
     await using world = await createPolicyClusterNode(cluster, ["--policy-wait-seconds", "2"]);
     await cluster.api("POST", POLICIES, web(80));
     const server = await world.pod("server", { app: "web" });
@@ -98,7 +93,10 @@ describe.each(AWAY)("While the API server is %s", (_, leave, comeBack) => {
     expect(await eventually("true,true", async () => (await areGrowing()).join())).toBe("true,true");
     const before = await policyTable(world.api.node);
 
-    await using away = await goAway(leave, comeBack);
+    await using away = await goAway(
+      () => leave(cluster),
+      () => comeBack(cluster),
+    );
     const refusals = Promise.all([refused("ADD", late), refused("DEL", leaving.call)]);
     for (let look = 0; look < LOOKS; look++) {
       await Bun.sleep((AWAY_SECONDS * 1000) / LOOKS);

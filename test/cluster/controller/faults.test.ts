@@ -20,6 +20,8 @@ const proxy = fresh(() => cluster.proxy());
 const answer = (status: number, headers: Readonly<Record<string, string>> = {}): Fault => ({ kind: "answer", status, headers });
 /** The network's time is real; so short limits, of a client that is otherwise the controller's. */
 const HASTY = { request: 400, try: 100, least: 100, firstPause: 5, longestPause: 20, retryAfter: 20 };
+/** What a node that is gone has in the end. */
+const GONE = { addresses: [], blocks: [], affinities: [] };
 const NOT_WATCHES = /^(?!.*watch=)/;
 
 describe("while the API server fails, nothing in use is released; afterwards the work is finished", () => {
@@ -50,8 +52,12 @@ describe("while the API server fails, nothing in use is released; afterwards the
 
     proxy.clear();
     await controller.followed();
-    await controller.minutes(20);
-    expect(await addresses.of("node1")).toEqual({ addresses: [], blocks: [], affinities: [] });
+    // On a busy machine a look of the hasty client fails now and then, also when the server is well.
+    const isFinished = async () =>
+      JSON.stringify([await addresses.of("node1"), (await addresses.of("node2")).addresses]) === JSON.stringify([GONE, [used]]) &&
+      (await cluster.get(LEGACY, "ippools", "going")) === undefined;
+    for (let rounds = 0; rounds < 10 && (rounds === 0 || !(await isFinished())); rounds++) await controller.minutes(20);
+    expect(await addresses.of("node1")).toEqual(GONE);
     expect((await addresses.of("node2")).addresses).toEqual([used]);
     expect((await addresses.datastore.handles.list()).map(({ value }) => value.id)).toEqual(["net1.used-c"]);
     expect(await cluster.get(LEGACY, "ippools", "going")).toBeUndefined();
@@ -70,7 +76,7 @@ describe("while the API server fails, nothing in use is released; afterwards the
         await cluster.remove("v1", "nodes", "node1");
         await controller.sees("the node gone", (view) => !view.hasNode("node1"));
         await controller.minutes(12);
-        expect({ nth, left: await addresses.of("node1") }).toEqual({ nth, left: { addresses: [], blocks: [], affinities: [] } });
+        expect({ nth, left: await addresses.of("node1") }).toEqual({ nth, left: GONE });
         expect((await addresses.of("node2")).addresses).toContain(used);
         expect(await addresses.damage()).toEqual([]);
         isDone = ["PUT", "DELETE"].every((method) => proxy.requests.filter((request) => request.method === method).length < nth);

@@ -8,6 +8,7 @@ import { Sandbox } from "../../golden/sandbox/sandbox.ts";
 import { ReplayCluster } from "../../golden/store/kubernetes/cluster.ts";
 import { kubernetesStore } from "../../golden/store/kubernetes/kubernetes-store.ts";
 import type { ReplayStore } from "../../golden/store/replay-store.ts";
+import { words } from "../../support/words.ts";
 
 const CLAIMED = "2026-01-01T00:00:00Z";
 
@@ -31,16 +32,10 @@ describe("the API server as a replay store", () => {
     return recording.objects.map((object) => ({ ...object, spec: recordOf(mapTexts(object.spec, fillTime)) }));
   }
 
-  it.each([
-    "foreign-fields",
-    "sequence-53-bits",
-    "sequence-max",
-    "affinity-foreign-label-type",
-    "handle-upper-case",
-    "block-deleted-mark",
-    "unallocated-double",
-    "vm-uid-mismatch",
-  ])("holds what a recording begins with, every digit, label and annotation of it (%s)", async (name) => {
+  it.each(words`
+    foreign-fields sequence-53-bits sequence-max affinity-foreign-label-type handle-upper-case block-deleted-mark
+    unallocated-double vm-uid-mismatch
+  `)("holds what a recording begins with, every digit, label and annotation of it (%s)", async (name) => {
     const recording = loadRecording("ipam-kdd", name);
     const before = recordOf(mapTexts(recordOf(recordOf(parseJson(recording.text)).before), fillTime));
     const held = await inSandbox(recording, async (store) => {

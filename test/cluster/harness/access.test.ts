@@ -3,21 +3,13 @@ import { shared } from "../../support/fixtures.ts";
 import { memberAt } from "../../support/kubernetes/json.ts";
 import { pathOf } from "../../support/kubernetes/resources.ts";
 import { LEGACY, startCluster, V3 } from "../../support/kubernetes/test-cluster.ts";
+import { words } from "../../support/words.ts";
 
 const cluster = shared(startCluster);
 beforeEach(() => cluster.reset());
 
 const VERBS = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
-const CALICO = [
-  "blockaffinities",
-  "ipamblocks",
-  "ipamhandles",
-  "clusterinformations",
-  "ippools",
-  "ipreservations",
-  "ipamconfigurations",
-  "ipamconfigs",
-];
+const CALICO = words`blockaffinities ipamblocks ipamhandles clusterinformations ippools ipreservations ipamconfigurations ipamconfigs`;
 const CHANGING = ["get", "list", "create", "update", "delete"];
 
 /** Group and resource → verbs that are allowed, as C§8.2 lists them. */
@@ -34,23 +26,12 @@ const ALLOWED = new Map<string, readonly string[]>([
 ]);
 
 /** What a plugin has no business with. */
-const FORBIDDEN = [
-  "/secrets",
-  "/configmaps",
-  "/serviceaccounts",
-  "/serviceaccounts/token",
-  "/nodes/status",
-  "/pods/exec",
-  "/pods/log",
-  "/pods/eviction",
-  "/namespaces/finalize",
-  "projectcalico.org/ippools/status",
-  "crd.projectcalico.org/felixconfigurations",
-  "projectcalico.org/networkpolicies",
-  "apps/deployments",
-  "rbac.authorization.k8s.io/clusterroles",
-  "apiextensions.k8s.io/customresourcedefinitions",
-];
+const FORBIDDEN = words`
+  /secrets /configmaps /serviceaccounts /serviceaccounts/token /nodes/status /pods/exec /pods/log /pods/eviction
+  /namespaces/finalize projectcalico.org/ippools/status crd.projectcalico.org/felixconfigurations
+  projectcalico.org/networkpolicies apps/deployments rbac.authorization.k8s.io/clusterroles
+  apiextensions.k8s.io/customresourcedefinitions
+`;
 
 async function allowedVerbs(resource: string): Promise<readonly string[]> {
   const [group = "", plural = "", subresource = ""] = resource.split("/");

@@ -1,5 +1,6 @@
 /** The CustomResourceDefinitions of manifests/: they take what Calico's programs write (I§2), and refuse what nobody could read. */
 import { shared } from "../../support/fixtures.ts";
+import { AFFINITY_LABELS, BLOCK_SPEC, CONFIGURATION, POOL_SPEC } from "../../support/kubernetes/calico-examples.ts";
 import { pathOf } from "../../support/kubernetes/resources.ts";
 import { type CalicoGroup, type Fields, LEGACY, startCluster, V3 } from "../../support/kubernetes/test-cluster.ts";
 
@@ -24,45 +25,9 @@ async function verdict(group: CalicoGroup, kind: string, spec: Fields, metadata:
   return answer.status === 201 ? "accepted" : String(answer.status);
 }
 
-const POOL = {
-  cidr: "10.40.0.0/24",
-  blockSize: 29,
-  vxlanMode: "CrossSubnet",
-  natOutgoing: true,
-  nodeSelector: "zone == 'edge'",
-  allowedUses: ["Workload", "Tunnel"],
-  assignmentMode: "Automatic",
-  disabled: false,
-};
-
-const BLOCK = {
-  cidr: "10.40.0.8/29",
-  affinity: "host:worker-1",
-  affinityClaimTime: "2026-08-22T13:33:20Z",
-  allocations: [0, 1, null, 2, null, null, null, null],
-  unallocated: [4, 5, 6, 7, 2],
-  attributes: [
-    { handle_id: "vxlan-tunnel-addr-worker-1", secondary: { node: "worker-1", type: "vxlanTunnelAddress" } },
-    {
-      handle_id: "k8s-pod-network.7f3c9d0e5b1a",
-      secondary: { node: "worker-1", namespace: "shop", pod: "cart-6d9f7-x2x8q", timestamp: "2026-08-22 13:33:24.5 +0000 UTC" },
-    },
-    { releasedAt: "2026-08-22T13:41:07Z" },
-  ],
-  sequenceNumber: 1_787_405_600_123_456_006n,
-  sequenceNumberForAllocation: { "0": 1_787_405_600_123_456_000n, "1": 1_787_405_600_123_456_001n, "3": 1_787_405_600_123_456_005n },
-  deleted: false,
-  strictAffinity: false,
-};
-
+const POOL = { ...POOL_SPEC, vxlanMode: "CrossSubnet" };
+const BLOCK = BLOCK_SPEC;
 const HANDLE = { handleID: "k8s-pod-network.7f3c9d0e5b1a", block: { "10.40.0.8/29": 1 }, deleted: false };
-const CONFIGURATION = {
-  strictAffinity: false,
-  autoAllocateBlocks: true,
-  maxBlocksPerHost: 0,
-  kubeVirtVMAddressPersistence: "Enabled",
-  ipCooldownSeconds: 60,
-};
 const RESERVATION = { reservedCIDRs: ["10.40.0.1/32", "10.40.0.240/28"] };
 const READY = { clusterGUID: "4d1b7c", clusterType: "k8s,kdd", calicoVersion: "v3.31.0", datastoreReady: true };
 
@@ -92,11 +57,7 @@ describe.each([LEGACY, V3] as const)("the definitions of %s", (group) => {
   });
 
   it("keep the labels that affinities are found by", async () => {
-    const labels = {
-      "projectcalico.org/hostname-hash": "CPU5J3TPSNHFA66J45DG4Z5C3PSJAZ36LD46JZLYEGZSTAWBUCUA",
-      "projectcalico.org/affinity-type": "host",
-      "projectcalico.org/ip-version": "4",
-    };
+    const labels = AFFINITY_LABELS;
     await cluster.apply({ apiVersion: group, kind: "BlockAffinity", metadata: { name: "a", labels }, spec: affinity(group) });
     const selector = encodeURIComponent(
       Object.entries(labels)

@@ -2,6 +2,7 @@
 import { fresh, shared } from "../../support/fixtures.ts";
 import { ApiServerNode, NAMESPACE } from "../../support/kubernetes/api-server-node.ts";
 import { LEGACY, startCluster, V3 } from "../../support/kubernetes/test-cluster.ts";
+import { phrases } from "../../support/words.ts";
 
 const cluster = shared(startCluster);
 
@@ -28,18 +29,11 @@ describe.each([LEGACY, V3] as const)("Requests of one operation, %s", (group) =>
 
     const requests = await requestsOf(() => node.add({ sandbox }));
 
-    expect(requests).toEqual([
-      "get clusterinformations/default",
-      "get namespaces/test/pods/pod",
-      "get namespaces/test",
-      "list ippools",
-      "list blockaffinities",
-      "list ipreservations",
-      "get ipamblocks/10-60-0-0-26",
-      "create ipamhandles",
-      "update ipamblocks/10-60-0-0-26",
-      "patch namespaces/test/pods/pod/status",
-    ]);
+    expect(requests).toEqual(phrases`
+      get clusterinformations/default, get namespaces/test/pods/pod, get namespaces/test, list ippools,
+      list blockaffinities, list ipreservations, get ipamblocks/10-60-0-0-26, create ipamhandles,
+      update ipamblocks/10-60-0-0-26, patch namespaces/test/pods/pod/status
+    `);
   });
 
   it("are eighteen for the first ADD of a node, which claims a block: three of them make sure of pools, node and reservations", async () => {

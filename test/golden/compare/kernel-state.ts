@@ -1,21 +1,15 @@
 /** The kernel's side of a network namespace in the recordings' form, read with iproute2 and from /proc/sys (never by our own netlink). */
 
+import { words } from "../../support/words.ts";
 import type { Sandbox } from "../sandbox/sandbox.ts";
 import { type Json, type JsonRecord, jsonOrUndefined, listOf, recordOf, textOf } from "./json.ts";
 
 /** Settings of every link, below /proc/sys/net. */
-const LINK_SYSCTLS = [
-  "ipv4/conf/*/route_localnet",
-  "ipv4/conf/*/proxy_arp",
-  "ipv4/conf/*/forwarding",
-  "ipv4/conf/*/rp_filter",
-  "ipv4/neigh/*/proxy_delay",
-  "ipv6/conf/*/accept_dad",
-  "ipv6/conf/*/disable_ipv6",
-  "ipv6/conf/*/proxy_ndp",
-  "ipv6/conf/*/forwarding",
-  "ipv6/conf/*/accept_ra",
-];
+const LINK_SYSCTLS = words`
+  ipv4/conf/*/route_localnet ipv4/conf/*/proxy_arp ipv4/conf/*/forwarding ipv4/conf/*/rp_filter
+  ipv4/neigh/*/proxy_delay ipv6/conf/*/accept_dad ipv6/conf/*/disable_ipv6 ipv6/conf/*/proxy_ndp
+  ipv6/conf/*/forwarding ipv6/conf/*/accept_ra
+`;
 const HOST_SYSCTLS = ["ipv4/ip_forward"];
 const POD_SYSCTLS = [
   "ipv4/ip_forward",

@@ -1,5 +1,6 @@
 /** What differs on purpose in scenarios of the IPAM plugin on a real API server, with the outcome we want. */
 
+import { words } from "../../support/words.ts";
 import { IPAM_DIFFERENCES } from "./differences-ipam.ts";
 import { type DeliberateDifference, differs, type Expectations, endsAs } from "./expected-difference.ts";
 import { ABSENT, IMPOSSIBLE_NAME, PRESENT, requests } from "./outcomes.ts";
@@ -14,24 +15,12 @@ const BEFORE_A_CLAIM = "docs/project/decisions.md: pools, reservations and the N
 const LABELS = "design §8: affinities without their labels are repaired";
 
 /** The scenarios whose difference is the local store's too, to the letter. */
-const AS_ON_THE_LOCAL_STORE = [
-  "ipam-kdd/auto-dual-1.1.0",
-  "ipam-kdd/auto-v4-1.1.0",
-  "ipam-kdd/auto-v6-1.1.0",
-  "ipam-kdd/dual-cooldown-rollback",
-  "ipam-kdd/dual-no-v6-pool",
-  "ipam-kdd/family-none",
-  "ipam-kdd/flags",
-  "ipam-kdd/handle-count-high",
-  "ipam-kdd/handle-count-low",
-  "ipam-kdd/handle-two-blocks-one-gone",
-  "ipam-kdd/nodename-file-newline",
-  "ipam-kdd/pools-wrong-family-name",
-  "ipam-kdd/sequence-max",
-  "ipam-kdd/unallocated-double",
-  "ipam-kdd/unknown-command",
-  "ipam-kdd/vm-ip",
-];
+const AS_ON_THE_LOCAL_STORE = words`
+  ipam-kdd/auto-dual-1.1.0 ipam-kdd/auto-v4-1.1.0 ipam-kdd/auto-v6-1.1.0 ipam-kdd/dual-cooldown-rollback
+  ipam-kdd/dual-no-v6-pool ipam-kdd/family-none ipam-kdd/flags ipam-kdd/handle-count-high ipam-kdd/handle-count-low
+  ipam-kdd/handle-two-blocks-one-gone ipam-kdd/nodename-file-newline ipam-kdd/pools-wrong-family-name
+  ipam-kdd/sequence-max ipam-kdd/unallocated-double ipam-kdd/unknown-command ipam-kdd/vm-ip
+`;
 
 /** Those of them that need more requests than Calico, which refuses the call or leaves the damage: call → requests at most. */
 const WITH_MORE_REQUESTS: Readonly<Record<string, Readonly<Record<number, number>>>> = {

@@ -1,5 +1,6 @@
 /** What differs on purpose in scenarios of the main plugin on a real API server, with the outcome we want. */
 
+import { words } from "../../support/words.ts";
 import { MAIN_DIFFERENCES } from "./differences-main.ts";
 import { type DeliberateDifference, differs, type Expectations, endsAs, type Outcome } from "./expected-difference.ts";
 import {
@@ -31,30 +32,13 @@ const POOLS_UNDER_THE_LOCK = "design, invariant 10: pools are read under the nod
 const NO_PANIC = "design §8: one error with a stable code instead of a panic";
 
 /** The scenarios whose difference is the local store's too, to the letter. */
-const AS_ON_THE_LOCAL_STORE = [
-  "main/add-pod-default-route-exists",
-  "main/add-twice-new-id",
-  "main/dataplane-grpc",
-  "main/del-empty-netns",
-  "main/del-foreign-id",
-  "main/del-missing-netns",
-  "main/del-netns-file",
-  "main/delegate-exit-silent",
-  "main/dual-host-addrgen-none",
-  "main/dual-host-addrgen-random",
-  "main/env-no-command",
-  "main/hostlocal-routes-not-objects",
-  "main/mtu-1279",
-  "main/netns-file",
-  "main/netns-missing",
-  "main/netns-own",
-  "main/nodename-newline",
-  "main/prefix-long",
-  "main/route-same-dev-race",
-  "main/route-same-dev-race-dual",
-  "main/route6-other-dev",
-  "main/version-1.1.0",
-];
+const AS_ON_THE_LOCAL_STORE = words`
+  main/add-pod-default-route-exists main/add-twice-new-id main/dataplane-grpc main/del-empty-netns main/del-foreign-id
+  main/del-missing-netns main/del-netns-file main/delegate-exit-silent main/dual-host-addrgen-none
+  main/dual-host-addrgen-random main/env-no-command main/hostlocal-routes-not-objects main/mtu-1279 main/netns-file
+  main/netns-missing main/netns-own main/nodename-newline main/prefix-long main/route-same-dev-race
+  main/route-same-dev-race-dual main/route6-other-dev main/version-1.1.0
+`;
 
 const ROUTE_4: Outcome = { is: { type: "unicast", protocol: "boot", scope: "link", flags: [] } };
 const ROUTE_6: Outcome = { is: { type: "unicast", protocol: "boot", scope: "global", metric: 1024, flags: [], pref: "medium" } };

@@ -2,6 +2,8 @@
  * What a store holds after a call, in the shape in which two stores are compared: blocks, affinities and handles by what they
  * are about and not by the name of the object, ordinals as ranges, endpoints by pod.
  */
+
+import { words } from "../../support/words.ts";
 import { isList, isRecord, type Json, type JsonRecord, listOf, recordOf, textOf, textsOf, without } from "../compare/json.ts";
 
 /** On Kubernetes each block, affinity and handle has a `wire` besides: its name, labels, annotations and the rest of its spec. */
@@ -145,16 +147,7 @@ function ranges(ordinals: readonly number[]): string {
 
 /** Members of `spec` that the entries have anyway, by plural. */
 const COMPARED_APART: Readonly<Record<string, readonly string[]>> = {
-  ipamblocks: [
-    "cidr",
-    "affinity",
-    "affinityClaimTime",
-    "allocations",
-    "attributes",
-    "sequenceNumber",
-    "sequenceNumberForAllocation",
-    "unallocated",
-  ],
+  ipamblocks: words`cidr affinity affinityClaimTime allocations attributes sequenceNumber sequenceNumberForAllocation unallocated`,
   blockaffinities: ["node", "cidr", "state"],
   ipamhandles: ["handleID", "block"],
 };

@@ -1,4 +1,6 @@
 /** Makes small clusters from a seed: few labels, ports and blocks, so that rules meet the pods that they are about. */
+
+import { words } from "../words.ts";
 import type { RawAction, RawCluster, RawFlow, RawPeer, RawPod, RawPolicy, RawPort, RawRule, RawSelector, RawSpec } from "./oracle.ts";
 import { isInside } from "./oracle.ts";
 
@@ -14,22 +16,10 @@ const NAMESPACE_LABELS: Readonly<Record<string, readonly string[]>> = { team: ["
 const PORTS = [80, 81, 443, 8080, 53, 65_535];
 const PORT_NAMES = ["http", "dns", "admin"];
 const PROTOCOLS = ["TCP", "UDP", "SCTP"] as const;
-const BLOCKS = [
-  "0.0.0.0/0",
-  "10.0.0.0/8",
-  "10.0.0.0/16",
-  "10.0.0.77/24",
-  "10.0.1.0/24",
-  "10.0.1.16/28",
-  "10.0.1.20/32",
-  "192.0.2.0/24",
-  "192.0.2.128/25",
-  "::/0",
-  "fd00::/64",
-  "fd00::/122",
-  "fd00::10/124",
-  "2001:db8::/32",
-];
+const BLOCKS = words`
+  0.0.0.0/0 10.0.0.0/8 10.0.0.0/16 10.0.0.77/24 10.0.1.0/24 10.0.1.16/28 10.0.1.20/32 192.0.2.0/24 192.0.2.128/25 ::/0
+  fd00::/64 fd00::/122 fd00::10/124 2001:db8::/32
+`;
 const OUTSIDE = ["192.0.2.7", "192.0.2.200", "198.51.100.1", "10.0.1.200", "10.200.0.1", "fd00::ff", "2001:db8::1", "2001:db9::1"];
 
 export function pick<T>(random: Random, list: readonly T[]): T {

@@ -2,7 +2,6 @@
 import { join } from "node:path";
 import { Agent } from "../../support/agent.ts";
 import { dualIpam, localConf } from "../../support/conf.ts";
-import { fresh } from "../../support/fixtures.ts";
 import { BIN_DIR, Node } from "../../support/node.ts";
 
 /** How long the agent is stopped for a standstill. */
@@ -14,10 +13,11 @@ async function ask(node: Node, port: number, path: string, address = "127.0.0.1"
   return (await node.run(["/bin/bash", "-c", script])).stdout;
 }
 
-const node = fresh(Node.create);
+// The cases wait for ports and probes beside each other, each on a node of its own.
 
 describe("the health of an agent on the local store", () => {
-  it("is served on its port, and says the same over the socket and in STATUS", async () => {
+  it.concurrent("is served on its port, and says the same over the socket and in STATUS", async () => {
+    await using node = await Node.create();
     await using agent = await Agent.start(node, { args: ["--health-port", "9879"] });
     expect(await ask(node, 9879, "/livez")).toContain(" 200 OK");
     expect(await ask(node, 9879, "/readyz")).toMatch(/ 200 OK[\s\S]*ok\n$/);
@@ -28,11 +28,12 @@ describe("the health of an agent on the local store", () => {
     expect((await agent.request("GET", "/metrics")).text).toContain('tortie_api_process_time_seconds_count{path="/healthz"');
   });
 
-  it.each([
+  it.concurrent.each([
     ["192.0.2.7:9881", "192.0.2.7"],
     ["[::]:9881", "192.0.2.7"],
     ["[::]:9881", "::1"],
   ])("serves its figures, and nothing else, at --metrics-address %s, seen from %s", async (address, from) => {
+    await using node = await Node.create();
     await node.ip("address", "add", "192.0.2.7/32", "dev", "lo");
     await using agent = await Agent.start(node, { args: ["--health-port", "0", "--metrics-address", address] });
     await agent.until("the port", async () => (await ask(node, 9881, "/metrics", from)).includes("tortie_endpoint_count 0"));
@@ -41,7 +42,8 @@ describe("the health of an agent on the local store", () => {
     expect(elsewhere.includes("tortie_endpoint_count")).toBe(address.startsWith("["));
   });
 
-  it("names a --metrics-address that this node does not have as a finding, and serves it when it has", async () => {
+  it.concurrent("names a --metrics-address that this node does not have as a finding, and serves it when it has", async () => {
+    await using node = await Node.create();
     await using agent = await Agent.start(node, { args: ["--metrics-address", "192.0.2.7:9881"] });
     const findings = async () => JSON.stringify((await agent.request("GET", "/healthz")).json);
     expect(await findings()).toContain("192.0.2.7:9881 for /metrics cannot be opened, and is tried again");
@@ -50,7 +52,8 @@ describe("the health of an agent on the local store", () => {
     expect(await ask(node, 9881, "/metrics", "192.0.2.7")).toContain("tortie_endpoint_count 0");
   });
 
-  it("counts addresses, builds, their waits, what a restore finds and DELs that wait", async () => {
+  it.concurrent("counts addresses, builds, their waits, what a restore finds and DELs that wait", async () => {
+    await using node = await Node.create();
     await using agent = await Agent.start(node);
     const conf = localConf(node, { cniVersion: "1.1.0", ipam: dualIpam("46"), ...agent.netconf });
     const pod = await node.addPod();
@@ -74,7 +77,8 @@ describe("the health of an agent on the local store", () => {
     expect(await figures()).toContain('tortie_ipam_events_total{action="release",family="ipv4"} 1');
   });
 
-  it("says how long the event loop stood still at most while a call was under way", async () => {
+  it.concurrent("says how long the event loop stood still at most while a call was under way", async () => {
+    await using node = await Node.create();
     await using agent = await Agent.start(node);
     const conf = localConf(node, agent.netconf);
     const pod = await node.addPod();
@@ -94,7 +98,8 @@ describe("the health of an agent on the local store", () => {
     expect(Number(/"longest standstill (\d+) ms"/.exec(health)?.[1])).toBeGreaterThanOrEqual(STOPPED_MS / 2);
   });
 
-  it("S7: is told to probes over the socket, whoever has the port; a process that stands still is not alive", async () => {
+  it.concurrent("S7: is told to probes over the socket, whoever has the port; a process that stands still is not alive", async () => {
+    await using node = await Node.create();
     await using _squatter = await Agent.start(node, { args: ["--health-port", "9879"] });
     await using agent = await Agent.start(node, { args: ["--health-port", "9879"], runDir: "run2" });
     const probe = (...flags: readonly string[]) =>
@@ -108,7 +113,8 @@ describe("the health of an agent on the local store", () => {
     await agent.until("an answer", async () => (await probe("--live")).exit === 0);
   });
 
-  it("does not keep the agent from starting when its port is taken, and is a finding then", async () => {
+  it.concurrent("does not keep the agent from starting when its port is taken, and is a finding then", async () => {
+    await using node = await Node.create();
     await using _first = await Agent.start(node, { args: ["--health-port", "9879"] });
     await using second = await Agent.start(node, { args: ["--health-port", "9879"], runDir: "run2" });
     const { json } = await second.request("GET", "/healthz");

@@ -8,7 +8,6 @@ import { join } from "node:path";
 import { Agent } from "../../support/agent.ts";
 import { callAgent, lookAt, recordsOf } from "../../support/agent-calls.ts";
 import { dualIpam, localConf } from "../../support/conf.ts";
-import { fresh } from "../../support/fixtures.ts";
 import { BIN_DIR, Node, type Pod, REFERENCE_PLUGINS_DIR } from "../../support/node.ts";
 import { readStore } from "../../support/store.ts";
 
@@ -17,6 +16,7 @@ const OFTEN = { args: ["--max-controller-interval", "1"] };
 /** So many looks are had after a change, before it is said that none of them did anything. */
 const LOOKS = 4;
 
+/** The cases are played beside each other, each in a scene of its own, since they wait for looks of its agent. */
 interface Scene extends AsyncDisposable {
   readonly node: Node;
   readonly agent: Agent;
@@ -79,10 +79,9 @@ function reusePath({ netnsPath }: Pod, target: string): void {
   }
 }
 
-const stage = fresh(() => scene());
-
 describe("G1: a sandbox that the agent reached by its caller's descriptor alone", () => {
-  it("is recorded by the path of the request, and no later look or build works in another container's", async () => {
+  it.concurrent("is recorded by the path of the request, and no later look or build works in another container's", async () => {
+    await using stage = await scene();
     const { node } = stage;
     const [first, second] = [await node.addPod(), await node.addPod()];
     const descriptors = [openSync(first.netnsPath, "r"), openSync(second.netnsPath, "r")];
@@ -108,7 +107,8 @@ describe("G1: a sandbox that the agent reached by its caller's descriptor alone"
     }
   });
 
-  it("survives a restart as an endpoint that is left alone, not as one that cannot be built for ever", async () => {
+  it.concurrent("survives a restart as an endpoint that is left alone, not as one that cannot be built for ever", async () => {
+    await using stage = await scene();
     const { node, agent } = stage;
     const pod = await node.addPod();
     const fd = openSync(pod.netnsPath, "r");
@@ -130,7 +130,8 @@ describe("G1: a sandbox that the agent reached by its caller's descriptor alone"
 });
 
 describe("G2: a sandbox whose path leads to another one", () => {
-  it.each(["while the agent runs", "while it is away"])("gets nothing in the other's namespace, used again %s", async (when) => {
+  it.concurrent.each(["while the agent runs", "while it is away"])("gets nothing in the other's namespace, used again %s", async (when) => {
+    await using stage = await scene();
     const { node, agent } = stage;
     const [first, second] = [await node.addPod(), await node.addPod()];
     await add(stage, { pod: first });
@@ -146,7 +147,8 @@ describe("G2: a sandbox whose path leads to another one", () => {
     expect((await node.leftovers()).links).toEqual([]);
   });
 
-  it("gets nothing in the host, whose namespace the path leads to after a process id was used again", async () => {
+  it.concurrent("gets nothing in the host, whose namespace the path leads to after a process id was used again", async () => {
+    await using stage = await scene();
     const { node, agent } = stage;
     const pod = await node.addPod();
     await add(stage, { pod });
@@ -167,7 +169,8 @@ describe("G2: a sandbox whose path leads to another one", () => {
 });
 
 describe("G3: a link that is gone, of an endpoint whose address was released beside the agent", () => {
-  it("is not made again with an address that is free, and the endpoint says so", async () => {
+  it.concurrent("is not made again with an address that is free, and the endpoint says so", async () => {
+    await using stage = await scene();
     const { node, agent, conf } = stage;
     node.excuse("the address is released beside the agent", "not-released");
     const pod = await node.addPod();
@@ -186,7 +189,8 @@ describe("G3: a link that is gone, of an endpoint whose address was released bes
     expect((await agent.request("GET", "/endpoint/1/log")).text).toMatch(/not granted to it any more, and not used again/);
   });
 
-  it("is made again with the address of another IPAM plugin, which says in its CHECK that it still holds it", async () => {
+  it.concurrent("is made again with the address of another IPAM plugin, which says in its CHECK that it still holds it", async () => {
+    await using stage = await scene();
     const { node, agent } = stage;
     const pod = await node.addPod();
     const ipam = { type: "host-local", ranges: [[{ subnet: "10.88.0.0/24" }]], dataDir: `${node.dir}/host-local` };
@@ -195,14 +199,17 @@ describe("G3: a link that is gone, of an endpoint whose address was released bes
     const hostInterface = await add({ ...stage, conf }, { pod, path });
 
     await node.ip("link", "del", hostInterface);
-    await agent.until("the link is back", async () => (await node.leftovers()).links.includes(hostInterface));
+    const addresses = async () => (await networkOf(node, pod)).links.find(({ ifname }) => ifname === "eth0")?.addresses ?? [];
+    await agent.until("the link is back with an address", async () => (await addresses()).length > 0);
 
-    expect((await networkOf(node, pod)).links.find(({ ifname }) => ifname === "eth0")?.addresses).toEqual(["10.88.0.2/32"]);
+    expect((await node.leftovers()).links).toContain(hostInterface);
+    expect(await addresses()).toEqual(["10.88.0.2/32"]);
   });
 });
 
 describe("G6: what was changed inside a pod on purpose", () => {
-  it("stays as it is, and the endpoint stays ready, however often the agent looks and is started", async () => {
+  it.concurrent("stays as it is, and the endpoint stays ready, however often the agent looks and is started", async () => {
+    await using stage = await scene();
     const { node, agent } = stage;
     const pod = await node.addPod();
     await add(stage, { pod });
@@ -224,7 +231,8 @@ describe("G6: what was changed inside a pod on purpose", () => {
 });
 
 describe("G8: a DEL whose caller found no sandbox", () => {
-  it("takes nothing from a container that the path leads to when it is carried out", async () => {
+  it.concurrent("takes nothing from a container that the path leads to when it is carried out", async () => {
+    await using stage = await scene();
     const { node, agent, conf } = stage;
     const [first, second] = [await node.addPod(), await node.addPod()];
     await add(stage, { pod: first, containerId: "cid1" });
@@ -239,7 +247,8 @@ describe("G8: a DEL whose caller found no sandbox", () => {
     expect((await node.leftovers()).links).toHaveLength(1);
   });
 
-  it("takes nothing from it either when the caller saw the container that uses the path now", async () => {
+  it.concurrent("takes nothing from it either when the caller saw the container that uses the path now", async () => {
+    await using stage = await scene();
     const { node, agent, conf } = stage;
     const [first, second] = [await node.addPod(), await node.addPod()];
     await add(stage, { pod: first, containerId: "cid1" });
@@ -267,7 +276,8 @@ describe("G8: a sandbox whose inode is that of one that is gone", () => {
     writeFileSync(path, JSON.stringify({ ...stored, netns: { ...stored.netns, ino } }));
   }
 
-  it("is not taken for it: nothing is made in it, and nothing taken away", async () => {
+  it.concurrent("is not taken for it: nothing is made in it, and nothing taken away", async () => {
+    await using stage = await scene();
     const { node, agent, conf } = stage;
     const first = await node.addPod();
     await add(stage, { pod: first, containerId: "cid1" });
@@ -291,7 +301,8 @@ describe("G8: a sandbox whose inode is that of one that is gone", () => {
 });
 
 describe("G20: a link that was removed by hand and made again", () => {
-  it("is in its record with the index that it has now", async () => {
+  it.concurrent("is in its record with the index that it has now", async () => {
+    await using stage = await scene();
     const { node, agent } = stage;
     const pod = await node.addPod();
     const hostInterface = await add(stage, { pod });

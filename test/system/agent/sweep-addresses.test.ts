@@ -16,7 +16,6 @@ import { Hosts } from "../../../main-plugin/hosts.ts";
 import { Agent } from "../../support/agent.ts";
 import { localConf } from "../../support/conf.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
-import { fresh } from "../../support/fixtures.ts";
 import { Node, type Pod } from "../../support/node.ts";
 
 const RANGE = ["--ipam", "host-scope", "--ipv4-range", "10.62.0.0/24", "--enable-ipv6", "false", "--ipam-strategy", "contiguous"];
@@ -99,10 +98,10 @@ async function removePods(node: Node, pods: ReadonlyMap<string, Pod>, ...contain
   }
 }
 
-const node = fresh(Node.create);
-
+// The agents' looks are a real minute apart: the cases wait beside each other, each on a node of its own.
 describe("the sweep of a node on which plugins also work without the agent", () => {
-  it("takes back the grant of a killed runtime after two looks, and leaves every other one alone", async () => {
+  it.concurrent("takes back the grant of a killed runtime after two looks, and leaves every other one alone", async () => {
+    await using node = await Node.create();
     await using agent = await Agent.start(node, { args: RANGE });
     await agent.until("the node's own addresses", () => granted(agent).length === 2);
     await addAll(node, confOf(agent, "auto"), ["of-agent"]);
@@ -132,7 +131,8 @@ describe("the sweep of a node on which plugins also work without the agent", () 
     expect(granted(agent)).toContain("10.62.0.6");
   });
 
-  it("takes back the address of a killed runtime in a local store, with its endpoint", async () => {
+  it.concurrent("takes back the address of a killed runtime in a local store, with its endpoint", async () => {
+    await using node = await Node.create();
     await using agent = await Agent.start(node);
     const conf = { ...localConf(node), ...agent.netconf, agent: "off" };
     const pods = await addAll(node, conf, ["recorded", "linked", "gone-recorded", "gone"]);
@@ -165,7 +165,8 @@ describe("the sweep of a node on which plugins also work without the agent", () 
     expect(endpoints.sort()).toEqual(kept);
   });
 
-  it("is made by the agent itself, which counts and logs it", async () => {
+  it.concurrent("is made by the agent itself, which counts and logs it", async () => {
+    await using node = await Node.create();
     await using agent = await Agent.start(node, { args: [...RANGE, "--max-controller-interval", "1"] });
     await agent.until("the node's own addresses", () => granted(agent).length === 2);
     await agent.kill();
@@ -187,7 +188,8 @@ describe("the sweep of a node on which plugins also work without the agent", () 
     expect(agent.log).toContain("sweep: grant-without-endpoint: released 10.62.0.4");
   });
 
-  it("is made by the agent itself in the stores of the networks that it serves", async () => {
+  it.concurrent("is made by the agent itself in the stores of the networks that it serves", async () => {
+    await using node = await Node.create();
     await using agent = await Agent.start(node, { args: ["--max-controller-interval", "1"] });
     await agent.kill();
     const conf = { ...localConf(node), ...agent.netconf, agent: "off" };

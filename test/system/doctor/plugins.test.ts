@@ -5,14 +5,14 @@ import { chmodSync, copyFileSync, mkdirSync, rmSync, writeFileSync } from "node:
 import { join, resolve } from "node:path";
 import { Agent } from "../../support/agent.ts";
 import { commandIn, DoctorNode, finding, WELL } from "../../support/doctor.ts";
-import { ending, fresh } from "../../support/fixtures.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { BIN_DIR, REFERENCE_PLUGINS_DIR } from "../../support/node.ts";
 
-const host = fresh(DoctorNode.create);
+// Each answer takes a second of waiting for what is not there: the cases wait beside each other, each on a host of its own.
 
 describe("lists and plugins", () => {
-  it("first-list: none, one of somebody else's alone, and one before ours", async () => {
+  it.concurrent("first-list: none, one of somebody else's alone, and one before ours", async () => {
+    await using host = await DoctorNode.create();
     rmSync(join(host.netDir, "10-tortie.conflist"));
     expect(await host.says("first-list")).toEqual(finding("failed", /there is no network configuration/, /tortiectl install/));
     const earlier = host.file("00-bridge.conf", JSON.stringify({ cniVersion: "1.0.0", name: "b", type: "bridge" }));
@@ -25,7 +25,8 @@ describe("lists and plugins", () => {
     expect(await host.says("first-list")).toEqual(WELL);
   });
 
-  it("other-lists: one of another network behind ours", async () => {
+  it.concurrent("other-lists: one of another network behind ours", async () => {
+    await using host = await DoctorNode.create();
     host.file("20-flannel.conflist", JSON.stringify({ cniVersion: "1.0.0", name: "cbr0", plugins: [{ type: "flannel" }] }));
     const found = await host.says("other-lists");
     expect(found).toEqual(finding("warning", /it is a list of flannel/));
@@ -33,7 +34,8 @@ describe("lists and plugins", () => {
     expect(await host.says("other-lists")).toEqual(WELL);
   });
 
-  it("list: a key that nobody knows, and a value that the plugin would refuse", async () => {
+  it.concurrent("list: a key that nobody knows, and a value that the plugin would refuse", async () => {
+    await using host = await DoctorNode.create();
     host.list({ mtuu: 1400 });
     expect(await host.says("list")).toEqual(finding("warning", /mtuu/, /tortiectl validate/));
     host.list({ agent: "sometimes" });
@@ -44,7 +46,8 @@ describe("lists and plugins", () => {
     expect(await host.says("list")).toEqual(WELL);
   });
 
-  it("reference-plugins: portmap that is missing, until it is there", async () => {
+  it.concurrent("reference-plugins: portmap that is missing, until it is there", async () => {
+    await using host = await DoctorNode.create();
     const empty = join(host.node.dir, "plugins");
     mkdirSync(empty);
     host.args[3] = `${BIN_DIR}:${empty}`;
@@ -54,7 +57,8 @@ describe("lists and plugins", () => {
     expect((await host.says("reference-plugins")).map(({ status }) => status)).toEqual(["ok", "ok"]);
   });
 
-  it("plugin-versions: a chained plugin that is missing, and one that does not speak the list's version", async () => {
+  it.concurrent("plugin-versions: a chained plugin that is missing, and one that does not speak the list's version", async () => {
+    await using host = await DoctorNode.create();
     const plugins = join(host.node.dir, "plugins");
     mkdirSync(plugins);
     host.args[3] = `${BIN_DIR}:${plugins}`;
@@ -79,7 +83,8 @@ describe("lists and plugins", () => {
     expect(await host.says("plugin-versions")).toEqual(WELL);
   });
 
-  it("installed-version: a plugin of an older version, until it is installed again", async () => {
+  it.concurrent("installed-version: a plugin of an older version, until it is installed again", async () => {
+    await using host = await DoctorNode.create();
     const plugins = join(host.node.dir, "plugins");
     mkdirSync(plugins);
     host.args[3] = `${plugins}:${BIN_DIR}:${REFERENCE_PLUGINS_DIR}`;
@@ -91,7 +96,8 @@ describe("lists and plugins", () => {
     expect((await host.says("installed-version")).map(({ status }) => status)).toEqual(["ok", "ok"]);
   });
 
-  it("status: what keeps every pod away, until the list is corrected", async () => {
+  it.concurrent("status: what keeps every pod away, until the list is corrected", async () => {
+    await using host = await DoctorNode.create();
     host.list({ ipam: { type: "tortie-ipam" } });
     const found = await host.says("status");
     expect(found).toEqual(finding("failed", /pools/));
@@ -102,12 +108,13 @@ describe("lists and plugins", () => {
 });
 
 describe("the agent", () => {
-  it("agent-socket: required and never there, killed, and there again", async () => {
+  it.concurrent("agent-socket: required and never there, killed, and there again", async () => {
+    await using host = await DoctorNode.create();
     host.list({ agent: "require" });
     expect(await host.says("agent-socket")).toEqual(
       finding("failed", /the list requires an agent, and none has been here/, /systemctl start tortie-node/),
     );
-    const agent = ending(await Agent.start(host.node));
+    await using agent = await Agent.start(host.node);
     expect(await host.says("agent-socket")).toEqual(WELL);
     expect(await host.says("agent-health")).toEqual(WELL);
     expect(await host.says("agent-version")).toEqual(WELL);
@@ -119,8 +126,9 @@ describe("the agent", () => {
     expect(await host.says("agent-socket")).toEqual(WELL);
   });
 
-  it("routes: an address that the agent knows and no route leads to, until one does", async () => {
-    const agent = ending(await Agent.start(host.node));
+  it.concurrent("routes: an address that the agent knows and no route leads to, until one does", async () => {
+    await using host = await DoctorNode.create();
+    await using agent = await Agent.start(host.node);
     const { address } = await host.pod(agent.netconf);
     expect(await host.says("routes")).toEqual(WELL);
     await host.sh(`ip route del ${address}`);
@@ -130,7 +138,8 @@ describe("the agent", () => {
     expect(await host.says("routes")).toEqual(WELL);
   });
 
-  it("agent-version: an agent of another build, until it is the same one", async () => {
+  it.concurrent("agent-version: an agent of another build, until it is the same one", async () => {
+    await using host = await DoctorNode.create();
     const program = join(host.node.dir, "other-build");
     const bun = resolve("node_modules/bun/bin/bun.exe");
     const start = `import { tortieNode } from "${resolve("cmd/tortie-node.ts")}";\nprocess.exit(await tortieNode(process.argv.slice(2), process.env));\n`;
@@ -141,15 +150,16 @@ describe("the agent", () => {
       finding("warning", /it is version "0\.0\.0-source", and this program is/, /upgrade\.md/),
     );
     await other.stop();
-    ending(await Agent.start(host.node));
+    await using _same = await Agent.start(host.node);
     expect(await host.says("agent-version")).toEqual(WELL);
   });
 
-  it("agent-health: what the agent says of itself, until it has ended", async () => {
+  it.concurrent("agent-health: what the agent says of itself, until it has ended", async () => {
+    await using host = await DoctorNode.create();
     // Takes the port that the agent is to serve its figures at.
     const taken = host.node.run(["/usr/bin/python3", "-c", TAKE_PORT, join(host.node.dir, "stop")]);
     await until("the port is taken", async () => (await host.node.run(["/bin/ss", "-Htln", "sport = :9555"])).stdout !== "");
-    ending(await Agent.start(host.node, { args: ["--health-port", "9555"] }));
+    await using _agent = await Agent.start(host.node, { args: ["--health-port", "9555"] });
     await until("the agent says so", async () => {
       const found = await host.says("agent-health");
       return found.some(
@@ -177,7 +187,7 @@ http.server.HTTPServer(("127.0.0.1", 6443), Handler).serve_forever()`;
 
 describe("the API server that the list names", () => {
   /** A list for a cluster, with a token that ends in so many seconds. */
-  function cluster(seconds: number): void {
+  function cluster(host: DoctorNode, seconds: number): void {
     const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
     const token = [part({ alg: "none" }), part({ exp: Math.floor(Date.now() / 1000) + seconds }), "signature"].join(".");
     const kubeconfig = join(host.node.dir, "kubeconfig");
@@ -191,17 +201,19 @@ describe("the API server that the list names", () => {
     host.list({ datastore_type: "kubernetes", datastore_path: undefined, kubernetes: { kubeconfig }, ipam: { type: "tortie-ipam" } });
   }
 
-  it("token: one that has ended, one that ends soon, and a new one", async () => {
-    cluster(-60);
+  it.concurrent("token: one that has ended, one that ends soon, and a new one", async () => {
+    await using host = await DoctorNode.create();
+    cluster(host, -60);
     expect(await host.says("token")).toEqual(finding("failed", /the credentials have ended at/, /renew it/));
-    cluster(600);
+    cluster(host, 600);
     expect(await host.says("token")).toEqual(finding("warning", /end at .* and nobody has renewed them yet/));
-    cluster(86_400);
+    cluster(host, 86_400);
     expect(await host.says("token")).toEqual(WELL);
   });
 
-  it("clock: one that is behind the server's, until it is set", async () => {
-    cluster(86_400);
+  it.concurrent("clock: one that is behind the server's, until it is set", async () => {
+    await using host = await DoctorNode.create();
+    cluster(host, 86_400);
     const offset = join(host.node.dir, "offset");
     const late = (seconds: number) => writeFileSync(offset, String(seconds));
     late(120);
@@ -218,7 +230,8 @@ describe("the API server that the list names", () => {
 });
 
 describe("policy", () => {
-  it("policy: a table that was left behind, until it is taken away", async () => {
+  it.concurrent("policy: a table that was left behind, until it is taken away", async () => {
+    await using host = await DoctorNode.create();
     await host.sh("nft add table inet tortie-policy");
     const found = await host.says("policy");
     expect(found).toEqual([expect.objectContaining({ status: "failed", word: "policy-table-left" })]);
@@ -230,7 +243,8 @@ describe("policy", () => {
 describe("addresses", () => {
   const SMALL = { ipam: { type: "tortie-ipam", pools: [{ cidr: "10.244.0.0/30", blockSize: 30 }] } };
 
-  it("pools: none that is left, until there is another one", async () => {
+  it.concurrent("pools: none that is left, until there is another one", async () => {
+    await using host = await DoctorNode.create();
     host.list(SMALL);
     const pods = [];
     for (let at = 0; at < 4; at++) {
@@ -246,7 +260,8 @@ describe("addresses", () => {
     expect(await host.says("pools")).toEqual(WELL);
   });
 
-  it("ipam-check: a handle that was lost, until it was repaired", async () => {
+  it.concurrent("ipam-check: a handle that was lost, until it was repaired", async () => {
+    await using host = await DoctorNode.create();
     await host.pod();
     expect(await host.says("ipam-check")).toEqual(WELL);
     loseHandles(host.node.datastorePath);

@@ -6,7 +6,7 @@ import { chownSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { dualIpam, localConf, podArgs } from "../../support/conf.ts";
 import { fresh } from "../../support/fixtures.ts";
-import { type CniRun, Node } from "../../support/node.ts";
+import { type CniRun, Node, type Pod } from "../../support/node.ts";
 import { expectNothingLeft, readStore } from "../../support/store.ts";
 
 interface CniError {
@@ -187,6 +187,11 @@ describe("The sandbox", () => {
 });
 
 describe("The surroundings", () => {
+  const envOf = ({ netnsPath }: Pod) => {
+    const call = { CNI_COMMAND: "ADD", CNI_CONTAINERID: "cid1", CNI_IFNAME: "eth0", CNI_NETNS: netnsPath };
+    return { ...call, CNI_PATH: node.binDir, PATH: "/usr/bin:/bin" };
+  };
+
   it("without a free address give an error that names the pool", async () => {
     const conf = localConf(node, { ipam: { type: "tortie-ipam", pools: [{ cidr: "10.244.0.0/31", blockSize: 32 }] } });
     for (const containerId of ["one", "two"]) {
@@ -220,15 +225,7 @@ describe("The surroundings", () => {
     const conf = localConf(node, { datastore_path: join(node.dir, "full", "tortie.db") });
     const script = `mkdir -p ${node.dir}/full && mount -t tmpfs -o size=4k tmpfs ${node.dir}/full && exec ${node.binDir}/tortie`;
     const pod = await node.addPod();
-    const env = {
-      CNI_COMMAND: "ADD",
-      CNI_CONTAINERID: "cid1",
-      CNI_IFNAME: "eth0",
-      CNI_NETNS: pod.netnsPath,
-      CNI_PATH: node.binDir,
-      PATH: "/usr/bin:/bin",
-    };
-    const run = await node.run(["/bin/sh", "-c", script], { env, stdin: JSON.stringify(conf) });
+    const run = await node.run(["/bin/sh", "-c", script], { env: envOf(pod), stdin: JSON.stringify(conf) });
     expect(run.exit).toBe(1);
     expect(JSON.parse(run.stdout)).toMatchObject({
       msg: expect.stringContaining("full/tortie.db"),
@@ -239,16 +236,8 @@ describe("The surroundings", () => {
 
   it("with a read-only /proc/sys name the file and undo everything", async () => {
     const pod = await node.addPod();
-    const env = {
-      CNI_COMMAND: "ADD",
-      CNI_CONTAINERID: "cid1",
-      CNI_IFNAME: "eth0",
-      CNI_NETNS: pod.netnsPath,
-      CNI_PATH: node.binDir,
-      PATH: "/usr/bin:/bin",
-    };
     const script = `mount --bind /proc/sys /proc/sys && mount -o remount,ro,bind /proc/sys && exec ${node.binDir}/tortie`;
-    const run = await node.run(["/bin/sh", "-c", script], { env, stdin: JSON.stringify(localConf(node)) });
+    const run = await node.run(["/bin/sh", "-c", script], { env: envOf(pod), stdin: JSON.stringify(localConf(node)) });
     expect(run.exit).toBe(1);
     expect(JSON.parse(run.stdout)).toMatchObject({
       msg: expect.stringContaining("/proc/sys/"),

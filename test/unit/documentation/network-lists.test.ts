@@ -5,6 +5,7 @@ import { checkForAdd } from "../../../lib/config/add-checks.ts";
 import { chooseDatastore } from "../../../lib/config/datastore-choice.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../../lib/json/value.ts";
+import { words } from "../../support/words.ts";
 import { blocksOf, PAGES, ROOT } from "./pages.ts";
 
 const FOLDER = "manifests/conflist";
@@ -36,17 +37,11 @@ describe("JSON in the pages", () => {
       const plugin = ourPlugin(JSON.parse(text));
       return plugin === undefined ? [] : [{ place, plugin }];
     });
-    expect(lists.map(({ place }) => place.replace(/ \d+$/, "")).sort()).toEqual([
-      "README.md",
-      "docs/how-to/dual-stack.md",
-      "docs/how-to/fixed-addresses.md",
-      "docs/reference/configuration.md",
-      "docs/reference/installer.md",
-      "docs/reference/tortiectl.md",
-      "docs/tutorials/first-pod.md",
-      "manifests/conflist/10-tortie-local.conflist",
-      "manifests/conflist/10-tortie.conflist",
-    ]);
+    expect(lists.map(({ place }) => place.replace(/ \d+$/, "")).sort()).toEqual(words`
+      README.md docs/how-to/dual-stack.md docs/how-to/fixed-addresses.md docs/reference/configuration.md
+      docs/reference/installer.md docs/reference/tortiectl.md docs/tutorials/first-pod.md
+      manifests/conflist/10-tortie-local.conflist manifests/conflist/10-tortie.conflist
+    `);
     for (const { plugin } of lists) {
       const config = decodeNetworkConfig(plugin);
       expect(config.name).toMatch(/^\w[\w.-]*$/);

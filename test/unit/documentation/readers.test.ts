@@ -1,6 +1,7 @@
 /** A page can be found, says at its beginning whom it is for, and can be read beside a terminal. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { phrases } from "../../support/words.ts";
 import { PAGES, type Page, ROOT, targetOf } from "./pages.ts";
 
 const INDEX = "docs/index.md";
@@ -65,16 +66,7 @@ describe("The pages", () => {
 
   it("have the words that people search for", () => {
     const all = pages.map(({ text }) => text.toLowerCase()).join("\n");
-    const words = [
-      "uninstall",
-      "roll back",
-      "sizing",
-      "requirements",
-      "limitations",
-      "supported versions",
-      "high availability",
-      "glossary",
-    ];
+    const words = phrases`uninstall, roll back, sizing, requirements, limitations, supported versions, high availability, glossary`;
     expect(words.filter((word) => !all.includes(word))).toEqual([]);
   });
 });

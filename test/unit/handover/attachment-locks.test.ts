@@ -1,20 +1,14 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { AttachmentLocks } from "../../../handover/attachment-locks.ts";
 import { fileKey } from "../../../lib/cni/attachment-id.ts";
+import { fresh, TemporaryDirectory } from "../../support/fixtures.ts";
 
 const ONE = fileKey({ network: "net1", containerId: "cid1", ifname: "eth0" });
 const SAME_FILE = `${ONE.slice(0, 3)}${"0".repeat(61)}`;
 
-let directory: string;
-beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "tortie-locks-"));
-});
-afterEach(() => rmSync(directory, { recursive: true, force: true }));
+const directory = fresh(() => new TemporaryDirectory());
 
 /** Two instances stand for two processes: flock(2) is about open files. */
-const processes = () => [new AttachmentLocks(`${directory}/a/b`), new AttachmentLocks(`${directory}/a/b`)] as const;
+const processes = () => [new AttachmentLocks(`${directory.path}/a/b`), new AttachmentLocks(`${directory.path}/a/b`)] as const;
 
 describe("the lock of an attachment", () => {
   it("is one process's at a time, and the next one's when it is given back", async () => {
@@ -25,7 +19,7 @@ describe("the lock of an attachment", () => {
     const waiting = second.take(ONE, { onWait: (message) => said.push(message) });
     held[Symbol.dispose]();
     using _ = await waiting;
-    expect(said).toEqual([expect.stringContaining(`waiting for the attachment's lock ${directory}/a/b/${ONE.slice(0, 3)}`)]);
+    expect(said).toEqual([expect.stringContaining(`waiting for the attachment's lock ${directory.path}/a/b/${ONE.slice(0, 3)}`)]);
     expect(first.tryTake(ONE)).toBeUndefined();
   });
 

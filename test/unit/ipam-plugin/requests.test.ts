@@ -7,6 +7,7 @@ import type { Block } from "../../../lib/datastore/resources.ts";
 import { giveUpBlocks } from "../../support/blocks.ts";
 import { host } from "../../support/cluster.ts";
 import { emptyBlock, fullBlock, sampleAffinity } from "../../support/samples.ts";
+import { phrases } from "../../support/words.ts";
 import { ServerNode } from "./server-node.ts";
 
 const V4 = ["LIST pool", "LIST affinity", "LIST reservation", "GET block", "POST handle", "PUT block"];
@@ -107,62 +108,29 @@ const ROWS: readonly Row[] = [
     what: "ADD, first block of a node",
     calico: 16,
     setup: () => ServerNode.create(),
-    requests: [
-      "LIST pool",
-      "LIST affinity",
-      "LIST reservation",
-      "GET ipam-configuration",
-      "GET block",
-      "GET node",
-      "POST affinity",
-      "POST block",
-      "PUT affinity",
-      "POST handle",
-      "PUT block",
-    ],
+    requests: phrases`
+      LIST pool, LIST affinity, LIST reservation, GET ipam-configuration, GET block, GET node, POST affinity,
+      POST block, PUT affinity, POST handle, PUT block
+    `,
   },
   {
     what: "ADD that takes another node's empty block",
     calico: 25,
     setup: () => ServerNode.create(foreign((cidr) => emptyBlock(cidr, 64))),
-    requests: [
-      "LIST pool",
-      "LIST affinity",
-      "LIST reservation",
-      "GET ipam-configuration",
-      "GET block",
-      "GET block",
-      "GET block",
-      "LIST block",
-      "GET affinity",
-      "GET block",
-      "PUT affinity",
-      "DELETE block",
-      "DELETE affinity",
-      "GET node",
-      "POST affinity",
-      "POST block",
-      "PUT affinity",
-      "POST handle",
-      "PUT block",
-    ],
+    requests: phrases`
+      LIST pool, LIST affinity, LIST reservation, GET ipam-configuration, GET block, GET block, GET block, LIST block,
+      GET affinity, GET block, PUT affinity, DELETE block, DELETE affinity, GET node, POST affinity, POST block,
+      PUT affinity, POST handle, PUT block
+    `,
   },
   {
     what: "ADD that borrows from the first block it comes to",
     calico: 11,
     setup: () => ServerNode.create(foreign(roomy)),
-    requests: [
-      "LIST pool",
-      "LIST affinity",
-      "LIST reservation",
-      "GET ipam-configuration",
-      "GET block",
-      "GET block",
-      "GET block",
-      "LIST block",
-      "POST handle",
-      "PUT block",
-    ],
+    requests: phrases`
+      LIST pool, LIST affinity, LIST reservation, GET ipam-configuration, GET block, GET block, GET block, LIST block,
+      POST handle, PUT block
+    `,
   },
   {
     what: "ADD with IP=, block there",
@@ -275,13 +243,9 @@ describe("an ADD or DEL of a virtual machine's pod, on an API server", () => {
     using node = await machine();
     expect(await node.requestsOf(() => node.add(source))).toEqual([
       ...MACHINE,
-      "GET ipam-configuration",
-      "GET handle",
+      ...phrases`GET ipam-configuration, GET handle`,
       ...V4,
-      "LIST affinity",
-      "GET block",
-      "PUT handle",
-      "PUT block",
+      ...phrases`LIST affinity, GET block, PUT handle, PUT block`,
     ]);
   });
 
@@ -290,12 +254,7 @@ describe("an ADD or DEL of a virtual machine's pod, on an API server", () => {
     await node.add(source);
     expect(await node.requestsOf(() => node.add(target))).toEqual([
       ...MACHINE,
-      "GET ipam-configuration",
-      "GET handle",
-      "GET block",
-      "GET block",
-      "PUT block",
-      "PUT block",
+      ...phrases`GET ipam-configuration, GET handle, GET block, GET block, PUT block, PUT block`,
     ]);
   });
 
@@ -303,15 +262,9 @@ describe("an ADD or DEL of a virtual machine's pod, on an API server", () => {
     using node = await machine();
     await node.add(source);
     expect(await node.requestsOf(() => node.del(source))).toEqual([
-      "GET handle",
-      "GET handle",
+      ...phrases`GET handle, GET handle`,
       ...MACHINE,
-      "GET handle",
-      "GET block",
-      "GET block",
-      "PUT block",
-      "PUT block",
-      "GET ipam-configuration",
+      ...phrases`GET handle, GET block, GET block, PUT block, PUT block, GET ipam-configuration`,
     ]);
   });
 
@@ -325,21 +278,10 @@ describe("an ADD or DEL of a virtual machine's pod, on an API server", () => {
     await node.add(source);
     await node.addMachine({ isDeleting: true });
     expect(await node.requestsOf(() => node.del(source))).toEqual([
-      "GET handle",
-      "GET handle",
+      ...phrases`GET handle, GET handle`,
       ...MACHINE,
-      "GET handle",
-      "GET block",
-      "GET block",
-      "PUT block",
-      "PUT block",
-      "GET handle",
-      "GET block",
-      "GET block",
-      "GET ipam-configuration",
-      "PUT block",
-      "PUT block",
-      "DELETE handle",
+      ...phrases`GET handle, GET block, GET block, PUT block, PUT block`,
+      ...phrases`GET handle, GET block, GET block, GET ipam-configuration, PUT block, PUT block, DELETE handle`,
     ]);
   });
 });

@@ -2,6 +2,7 @@
 import { createServer, type Server } from "node:http";
 import { DatastoreError } from "../../../lib/datastore/errors.ts";
 import { type PodCall, PodNode } from "../../support/pod-node.ts";
+import { phrases } from "../../support/words.ts";
 
 async function failure(node: PodNode, call: PodCall = {}): Promise<unknown> {
   return node.add(call).then(
@@ -316,16 +317,7 @@ describe("The journal of an ADD", () => {
     const result = await node.add({ journal });
     node.effects.push("answered");
     expect(result.ips).toHaveLength(1);
-    const parts = [
-      "noted: addresses",
-      "create handle",
-      "noted: link",
-      "apply",
-      "noted: endpoint",
-      "write record",
-      "noted: commit",
-      "answered",
-    ];
+    const parts = phrases`noted: addresses, create handle, noted: link, apply, noted: endpoint, write record, noted: commit, answered`;
     expect(inOrder(node, ...parts)).toEqual(parts);
   });
 });

@@ -5,6 +5,7 @@ import { Sandbox } from "../../../lib/system/sandbox.ts";
 import { add } from "../../../main-plugin/add.ts";
 import { resolveAddCall } from "../../../main-plugin/call.ts";
 import { type PodCall, PodNode } from "../../support/pod-node.ts";
+import { phrases } from "../../support/words.ts";
 
 /** The error that an ADD ends with. */
 async function failure(node: PodNode, call: PodCall = {}): Promise<unknown> {
@@ -20,19 +21,10 @@ async function nothingLeft(node: PodNode): Promise<void> {
   expect(node.annotations()["cni.projectcalico.org/podIP"] ?? "").toBe("");
 }
 
-const WARM = [
-  "get cluster-information default",
-  "pod",
-  "namespace",
-  "list pool",
-  "list affinity",
-  "list reservation",
-  "get block 10-60-0-0-26",
-  "create handle",
-  "update block",
-  "apply",
-  "write record",
-];
+const WARM = phrases`
+  get cluster-information default, pod, namespace, list pool, list affinity, list reservation, get block 10-60-0-0-26,
+  create handle, update block, apply, write record
+`;
 
 describe("ADD of a pod", () => {
   it("asks each question once, and writes the record last", async () => {

@@ -1,6 +1,7 @@
 import { DatastoreError } from "../../../lib/datastore/errors.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import { type PodCall, PodNode } from "../../support/pod-node.ts";
+import { phrases } from "../../support/words.ts";
 
 async function failure(node: PodNode, call: PodCall = {}): Promise<unknown> {
   return node.del(call).then(
@@ -17,16 +18,10 @@ describe("DEL of a pod", () => {
 
     await node.del();
 
-    expect(node.effects.filter((effect) => !effect.startsWith("get cluster"))).toEqual([
-      "remove link",
-      "clear record",
-      "get handle net1.c1",
-      "get block 10-60-0-0-26",
-      "get ipam-configuration default",
-      "update block",
-      "delete handle",
-      "get handle shop.cart",
-    ]);
+    expect(node.effects.filter((effect) => !effect.startsWith("get cluster"))).toEqual(phrases`
+      remove link, clear record, get handle net1.c1, get block 10-60-0-0-26, get ipam-configuration default,
+      update block, delete handle, get handle shop.cart
+    `);
     expect(await node.handles()).toEqual({});
     expect(node.annotations()).toMatchObject({ "cni.projectcalico.org/containerID": "c1", "cni.projectcalico.org/podIP": "" });
   });

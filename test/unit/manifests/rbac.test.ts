@@ -11,17 +11,9 @@ import {
 } from "../../support/kubernetes/manifests.ts";
 import type { ApiObject } from "../../support/kubernetes/resources.ts";
 import { rightsByAccount } from "../../support/kubernetes/role-use.ts";
+import { words } from "../../support/words.ts";
 
-const CALICO = [
-  "blockaffinities",
-  "ipamblocks",
-  "ipamhandles",
-  "clusterinformations",
-  "ippools",
-  "ipreservations",
-  "ipamconfigurations",
-  "ipamconfigs",
-];
+const CALICO = words`blockaffinities ipamblocks ipamhandles clusterinformations ippools ipreservations ipamconfigurations ipamconfigs`;
 
 describe("manifests/plugins/rbac.yaml", () => {
   const [account, role, binding, ...others] = pluginAccess();

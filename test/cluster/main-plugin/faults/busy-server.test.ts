@@ -3,33 +3,20 @@ import { fresh, shared } from "../../../support/fixtures.ts";
 import { ApiServerNode } from "../../../support/kubernetes/api-server-node.ts";
 import type { Fault } from "../../../support/kubernetes/fault-proxy.ts";
 import { startCluster } from "../../../support/kubernetes/test-cluster.ts";
+import { phrases } from "../../../support/words.ts";
 
 const cluster = shared(startCluster);
 const proxy = shared(() => cluster.proxy());
 beforeEach(() => proxy.clear());
 
-const ADD = [
-  "GET clusterinformations",
-  "GET /pods/",
-  "GET /namespaces/test?",
-  "GET ippools",
-  "GET ipreservations",
-  "GET blockaffinities",
-  "GET ipamblocks",
-  "POST ipamhandles",
-  "PUT ipamblocks",
-  "PATCH /pods/",
-];
-const DEL = [
-  "GET clusterinformations",
-  "GET ipamhandles/net1.c1",
-  "GET ipamconfigs",
-  "GET ipamblocks",
-  "PUT ipamblocks",
-  "DELETE ipamhandles",
-  "GET ipamhandles/test.pod",
-  "PATCH /pods/",
-];
+const ADD = phrases`
+  GET clusterinformations, GET /pods/, GET /namespaces/test?, GET ippools, GET ipreservations, GET blockaffinities,
+  GET ipamblocks, POST ipamhandles, PUT ipamblocks, PATCH /pods/
+`;
+const DEL = phrases`
+  GET clusterinformations, GET ipamhandles/net1.c1, GET ipamconfigs, GET ipamblocks, PUT ipamblocks,
+  DELETE ipamhandles, GET ipamhandles/test.pod, PATCH /pods/
+`;
 
 const FAULTS: Readonly<Record<string, Fault>> = {
   "429 with Retry-After": { kind: "answer", status: 429, headers: { "retry-after": "0" } },

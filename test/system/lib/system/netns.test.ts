@@ -9,6 +9,23 @@ const home = () => readlinkSync("/proc/thread-self/ns/net");
 
 const node = fresh(Node.create);
 
+/** A program whose way back is closed: it takes away the descriptor that leads home, which only these tests do. */
+function withoutWayBack(): string {
+  return `
+    import { closeSync, readdirSync, readlinkSync } from "node:fs";
+    import { inNamespace, openNamespace } from "${process.cwd()}/lib/system/netns.ts";
+    const namespace = openNamespace(${JSON.stringify(node.netnsPath)});
+    try {
+      inNamespace(namespace, () => {
+        for (const fd of readdirSync("/proc/self/fd")) {
+          let target = "";
+          try { target = readlinkSync("/proc/self/fd/" + fd); } catch {}
+          if (target.startsWith("net:") && Number(fd) !== namespace.fd) closeSync(Number(fd));
+        }
+      });
+    } finally { console.log("went on"); }`;
+}
+
 describe("looking at a namespace path", () => {
   it("accepts a bound namespace and one below /proc, and knows which is our own", async () => {
     expect(() => verifyNamespacePath(node.netnsPath)).not.toThrow();
@@ -67,42 +84,14 @@ describe("working inside a namespace", () => {
   });
 
   it("aborts the process rather than going on in the wrong namespace", async () => {
-    // The way back is closed by taking away the descriptor that leads home, which only this test does.
-    const script = `
-      import { closeSync, readdirSync, readlinkSync } from "node:fs";
-      import { inNamespace, openNamespace } from "${process.cwd()}/lib/system/netns.ts";
-      const namespace = openNamespace(${JSON.stringify(node.netnsPath)});
-      try {
-        inNamespace(namespace, () => {
-          for (const fd of readdirSync("/proc/self/fd")) {
-            let target = "";
-            try { target = readlinkSync("/proc/self/fd/" + fd); } catch {}
-            if (target.startsWith("net:") && Number(fd) !== namespace.fd) closeSync(Number(fd));
-          }
-        });
-      } finally { console.log("went on"); }`;
-    const result = await node.run([process.execPath, "-e", script]);
+    const result = await node.run([process.execPath, "-e", withoutWayBack()]);
     expect(result.signal ?? result.exit).not.toBe(0);
     expect(result.stdout).not.toContain("went on");
     expect(result.stderr).toContain("aborting");
   });
 
   it("seven:5: aborts the process when nobody reads its standard error", async () => {
-    // The way back is closed by taking away the descriptor that leads home, which only this test does.
-    const script = `
-      import { closeSync, readdirSync, readlinkSync } from "node:fs";
-      import { inNamespace, openNamespace } from "${process.cwd()}/lib/system/netns.ts";
-      const namespace = openNamespace(${JSON.stringify(node.netnsPath)});
-      try {
-        inNamespace(namespace, () => {
-          for (const fd of readdirSync("/proc/self/fd")) {
-            let target = "";
-            try { target = readlinkSync("/proc/self/fd/" + fd); } catch {}
-            if (target.startsWith("net:") && Number(fd) !== namespace.fd) closeSync(Number(fd));
-          }
-        });
-      } finally { console.log("went on"); }`;
-    const result = await node.run(["/bin/bash", "-c", 'exec 2> >(:); wait $!; exec "$0" -e "$1"', process.execPath, script]);
+    const result = await node.run(["/bin/bash", "-c", 'exec 2> >(:); wait $!; exec "$0" -e "$1"', process.execPath, withoutWayBack()]);
     expect(result.signal ?? result.exit).not.toBe(0);
     expect(result.stdout).not.toContain("went on");
   });

@@ -1,18 +1,14 @@
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Adoption } from "../../../../agent/attachments/agent-away.ts";
 import { AttachmentLocks } from "../../../../handover/attachment-locks.ts";
 import { DirectRecords } from "../../../../handover/left-files.ts";
 import { type EndpointRecord, NO_ID } from "../../../../handover/record.ts";
 import { fileKey } from "../../../../lib/cni/attachment-id.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 import { until } from "../../../support/kubernetes/until.ts";
 
-let directory: string;
-beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "tortie-direct-"));
-});
-afterEach(() => rmSync(directory, { recursive: true, force: true }));
+const directory = fresh(() => new TemporaryDirectory());
 
 const NOW = "2026-01-01T00:00:00.000Z";
 
@@ -34,8 +30,8 @@ function recordOf(containerId: string): EndpointRecord {
 const keyOf = (containerId: string) => fileKey({ network: "net1", containerId, ifname: "eth0" });
 
 function world() {
-  const records = new DirectRecords(join(directory, "direct"));
-  const locks = new AttachmentLocks(join(directory, "attachments"));
+  const records = new DirectRecords(join(directory.path, "direct"));
+  const locks = new AttachmentLocks(join(directory.path, "attachments"));
   const adopted: string[] = [];
   const lines: string[] = [];
   const log = { info: (line: string) => lines.push(line), error: (line: string) => lines.push(line) };
@@ -46,7 +42,7 @@ function world() {
     },
   };
   const adoption = new Adoption({ records, locks, adopter, log });
-  return { records, adoption, adopted, lines, plugin: new AttachmentLocks(join(directory, "attachments")) };
+  return { records, adoption, adopted, lines, plugin: new AttachmentLocks(join(directory.path, "attachments")) };
 }
 
 describe("what direct mode attached", () => {
@@ -84,7 +80,7 @@ describe("what direct mode attached", () => {
   it("is set aside where its record cannot be read, or is another attachment's", async () => {
     const { records, adoption, adopted, lines } = world();
     records.write(recordOf("good"));
-    const folder = join(directory, "direct");
+    const folder = join(directory.path, "direct");
     writeFileSync(join(folder, `${keyOf("torn")}.json`), '{"format":1');
     writeFileSync(join(folder, `${keyOf("stolen")}.json`), "{}");
     await adoption.all();

@@ -1,7 +1,6 @@
 /** What an endpoint's record says is proven before it is used: its sandbox, and who granted its addresses. */
 
-import { mkdtempSync, rmSync, statSync, symlinkSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { rmSync, statSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { StoreWitness } from "../../../../agent/attachments/grant-witness.ts";
 import { GrantedAddresses, lostAddresses } from "../../../../agent/endpoints/mend-link.ts";
@@ -12,13 +11,10 @@ import { TortieError } from "../../../../lib/errors/errors.ts";
 import { Hosts } from "../../../../main-plugin/hosts.ts";
 import { Cluster } from "../../../support/cluster.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
 describe("The sandbox of a record", () => {
-  let directory = "";
-  beforeEach(() => {
-    directory = mkdtempSync(join(tmpdir(), "tortie-proofs-"));
-  });
-  afterEach(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = fresh(() => new TemporaryDirectory());
 
   const seen = (path: string) => {
     const { dev, ino } = statSync(path);
@@ -26,18 +22,18 @@ describe("The sandbox of a record", () => {
   };
 
   it("is gone when the agent has seen it and its path leads nowhere or elsewhere, and only then", () => {
-    const netns = seen(directory);
+    const netns = seen(directory.path);
     const gone = (changes: Partial<typeof netns> = {}) => isSandboxGone({ netns: { ...netns, ...changes } });
     expect([gone(), gone({ ino: "1" }), gone({ ino: "1", isVisible: false })]).toEqual([false, true, false]);
-    expect(isSandboxGone({ netns: { path: join(directory, "nothing"), isVisible: true } })).toBe(false);
-    symlinkSync(join(directory, "loop"), join(directory, "loop"));
-    expect(gone({ path: join(directory, "loop") })).toBe(false);
-    rmSync(directory, { recursive: true });
+    expect(isSandboxGone({ netns: { path: join(directory.path, "nothing"), isVisible: true } })).toBe(false);
+    symlinkSync(join(directory.path, "loop"), join(directory.path, "loop"));
+    expect(gone({ path: join(directory.path, "loop") })).toBe(false);
+    rmSync(directory.path, { recursive: true });
     expect(gone()).toBe(true);
   });
 
   it("that nobody has seen, or that is no namespace, is not proven", () => {
-    for (const netns of [{ path: directory }, seen(directory)]) {
+    for (const netns of [{ path: directory.path }, seen(directory.path)]) {
       let thrown: unknown;
       try {
         openRecorded({ netns });
@@ -46,8 +42,8 @@ describe("The sandbox of a record", () => {
       }
       expect(isUnproven(thrown)).toBe(true);
     }
-    expect(sandboxOfRecord({ netns: seen(directory) }, undefined)).toBeUndefined();
-    expect(sandboxOfRecord({ netns: { path: directory } }, undefined)).toBeUndefined();
+    expect(sandboxOfRecord({ netns: seen(directory.path) }, undefined)).toBeUndefined();
+    expect(sandboxOfRecord({ netns: { path: directory.path } }, undefined)).toBeUndefined();
     expect(isUnproven(new TortieError("netconf-value", "x"))).toBe(false);
   });
 });

@@ -1,7 +1,6 @@
 /** Which lost grants a restore makes again: real grant files. */
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { regrant } from "../../../../agent/endpoints/restore.ts";
 import type { EndpointRecord } from "../../../../handover/record.ts";
@@ -10,21 +9,20 @@ import { openGrantDirectory } from "../../../../ipam-plugin/host-scope/grant-dir
 import { GrantFiles } from "../../../../ipam-plugin/host-scope/grant-files.ts";
 import { parseAddress } from "../../../../lib/addresses/address.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
 const ADDRESS = "10.62.0.3";
 const NOW_MS = 1_000_000;
 const address = parseAddress(ADDRESS) ?? { family: 4, value: 0n };
 const OWNER: Owner = { kind: "attachment", network: "net1", containerId: "cid4", ifname: "eth0" };
 
-let directory: string;
+const directory = fresh(() => new TemporaryDirectory());
 let files: GrantFiles;
 let told: string[];
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "tortie-regrant-"));
-  files = new GrantFiles(openGrantDirectory(directory), () => NOW_MS, 0);
+  files = new GrantFiles(openGrantDirectory(directory.path), () => NOW_MS, 0);
   told = [];
 });
-afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
 const endpoint = (changes: Partial<EndpointRecord> = {}, id = 4) =>
   recordOf(id, { addresses: [{ address: ADDRESS, family: 4, grant: "file", token: `token${id}` }], ...changes });
@@ -79,7 +77,7 @@ describe("the grant of a restored endpoint", () => {
   });
 
   it("is reported when it can be neither read nor made, and the others are made all the same", async () => {
-    writeFileSync(join(directory, "v6"), "in the way");
+    writeFileSync(join(directory.path, "v6"), "in the way");
     await restore(endpoint({ addresses: [{ address: "fd00::3", family: 6, grant: "file" }] }), endpoint({}, 5));
     expect(told).toEqual([expect.stringMatching(/^4 fd00::3: its grant can be neither read nor made: /), `5 ${ADDRESS} again`]);
   });

@@ -1,15 +1,13 @@
-import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { appendFileSync, existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { type StatusCode, StatusLog, type StatusType } from "../../../../agent/endpoints/status.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
-let dir: string;
+const dir = fresh(() => new TemporaryDirectory());
 let path: string;
 beforeEach(() => {
-  dir = mkdtempSync(join(tmpdir(), "tortie-log-"));
-  path = join(dir, "log.jsonl");
+  path = join(dir.path, "log.jsonl");
 });
-afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
 let time = 0;
 const entry = (code: StatusCode, type: StatusType, message: string) => ({

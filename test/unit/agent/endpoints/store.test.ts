@@ -1,16 +1,12 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { RecordStore } from "../../../../agent/endpoints/store.ts";
 import { decodeRecord, encodeRecord } from "../../../../handover/record.ts";
 import { desiredFor } from "../../../support/desired-state.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
-let dir: string;
-beforeEach(() => {
-  dir = mkdtempSync(join(tmpdir(), "tortie-records-"));
-});
-afterEach(() => rmSync(dir, { recursive: true, force: true }));
+const dir = fresh(() => new TemporaryDirectory());
 
 const { sandbox: _, ...DUAL_STACK } = desiredFor(
   { name: "pod", netnsPath: "/run/netns/pod" },
@@ -64,32 +60,32 @@ describe("an endpoint record", () => {
 
 describe("the record store", () => {
   it("keeps each record in a directory of its own that only root may read", () => {
-    const store = new RecordStore(dir);
+    const store = new RecordStore(dir.path);
     store.create(recordOf(17));
-    expect(statSync(join(dir, "17")).mode & 0o777).toBe(0o700);
-    expect(statSync(join(dir, "17", "endpoint.json")).mode & 0o777).toBe(0o600);
+    expect(statSync(join(dir.path, "17")).mode & 0o777).toBe(0o700);
+    expect(statSync(join(dir.path, "17", "endpoint.json")).mode & 0o777).toBe(0o600);
     expect(store.read(17)).toEqual({ id: 17, kind: "record", record: recordOf(17) });
   });
 
   it("refuses an id that has a directory", () => {
-    const store = new RecordStore(dir);
+    const store = new RecordStore(dir.path);
     store.create(recordOf(17));
     expect(() => store.create(recordOf(17))).toThrow(/EEXIST/);
   });
 
   it("A-R03: replaces a record whole: what a killed write left is not looked at", () => {
-    const store = new RecordStore(dir);
+    const store = new RecordStore(dir.path);
     store.create(recordOf(17));
     store.write(recordOf(17, { phase: "deleting:begun" }));
-    writeFileSync(join(dir, "17", "endpoint.json.tmp"), "{");
+    writeFileSync(join(dir.path, "17", "endpoint.json.tmp"), "{");
     expect(store.read(17)).toMatchObject({ record: { phase: "deleting:begun" } });
   });
 
   it("lists what can be read and says of the rest why not", () => {
-    const store = new RecordStore(dir);
+    const store = new RecordStore(dir.path);
     store.create(recordOf(9));
     store.create(recordOf(2));
-    mkdirSync(join(dir, "3"));
+    mkdirSync(join(dir.path, "3"));
     store.create(recordOf(4));
     writeFileSync(store.recordFile(4), "");
     store.create(recordOf(5));
@@ -105,38 +101,38 @@ describe("the record store", () => {
   });
 
   it("keeps the newest 256 directories of endpoints that are gone, and the newest 10 that are bad, of an earlier process too", () => {
-    let store = new RecordStore(dir);
+    let store = new RecordStore(dir.path);
     for (let time = 1; time <= 300; time++) {
-      if (time % 50 === 0) store = new RecordStore(dir);
+      if (time % 50 === 0) store = new RecordStore(dir.path);
       store.create(recordOf(1));
       store.retire(1, time);
     }
     for (let time = 1; time <= 12; time++) {
       store.create(recordOf(2));
-      expect(store.setAsideBad(2, 1000 + time)).toBe(join(dir, "bad", `2-${1000 + time}`));
+      expect(store.setAsideBad(2, 1000 + time)).toBe(join(dir.path, "bad", `2-${1000 + time}`));
     }
-    const gone = readdirSync(join(dir, "gone"));
+    const gone = readdirSync(join(dir.path, "gone"));
     expect(gone).toHaveLength(256);
     expect(gone).toContain("1-300");
     expect(gone).not.toContain("1-44");
     const bad = Array.from({ length: 10 }, (_, index) => `2-${1003 + index}`);
-    expect(readdirSync(join(dir, "bad")).sort()).toEqual(bad);
-    expect(readdirSync(join(dir, "gone", "1-300"))).toEqual(["endpoint.json"]);
+    expect(readdirSync(join(dir.path, "bad")).sort()).toEqual(bad);
+    expect(readdirSync(join(dir.path, "gone", "1-300"))).toEqual(["endpoint.json"]);
     expect(store.ids()).toEqual([]);
   });
 
   it("tells two apart that were put aside in one millisecond", () => {
-    const store = new RecordStore(dir);
+    const store = new RecordStore(dir.path);
     for (const id of [4, 4]) {
       store.create(recordOf(id));
       store.retire(id, 1000);
     }
-    expect(readdirSync(join(dir, "gone")).sort()).toEqual(["4-1000", "4-1000.1"]);
+    expect(readdirSync(join(dir.path, "gone")).sort()).toEqual(["4-1000", "4-1000.1"]);
   });
 
   it("finds endpoints by the names of their directories, whatever else lies there", () => {
-    const store = new RecordStore(dir);
-    for (const name of ["gone", "04", "123456", "5_other", "7_next", "x"]) mkdirSync(join(dir, name));
+    const store = new RecordStore(dir.path);
+    for (const name of ["gone", "04", "123456", "5_other", "7_next", "x"]) mkdirSync(join(dir.path, name));
     store.create(recordOf(7));
     expect([store.ids(), store.has(7), store.has(5)]).toEqual([[7], true, false]);
     store.discard(7);
@@ -144,8 +140,8 @@ describe("the record store", () => {
   });
 
   it("finds none where there is no place for them yet, and fails where that cannot be read", () => {
-    expect(new RecordStore(join(dir, "nothing")).ids()).toEqual([]);
-    writeFileSync(join(dir, "file"), "");
-    expect(() => new RecordStore(join(dir, "file")).ids()).toThrow(expect.objectContaining({ code: "ENOTDIR" }));
+    expect(new RecordStore(join(dir.path, "nothing")).ids()).toEqual([]);
+    writeFileSync(join(dir.path, "file"), "");
+    expect(() => new RecordStore(join(dir.path, "file")).ids()).toThrow(expect.objectContaining({ code: "ENOTDIR" }));
   });
 });

@@ -11,6 +11,7 @@ import { formatAddress, parseAddress } from "../../../../lib/addresses/address.t
 import { Tasks } from "../../../../lib/resident/tasks.ts";
 import { prefix } from "../../../support/desired-state.ts";
 import { FakeClock, settled } from "../../../support/fake-clock.ts";
+import { RANGE_FLAGS } from "../../../support/range-flags.ts";
 
 const BOOT_ID = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
 const ANNOTATION = "network.tortie.dev/ipv4-pod-cidr";
@@ -75,20 +76,7 @@ class World implements AsyncDisposable {
     await ending;
     this.#controllers = new Tasks({ clock: this.clock });
     const started = new NodeCidr({
-      options: nodeCidrOptions({
-        "enable-ipv4": true,
-        "enable-ipv6": true,
-        "ipv4-range": "auto",
-        "ipv6-range": "auto",
-        "ipv4-node": "auto",
-        "ipv6-node": "auto",
-        "require-ipv4-pod-cidr": false,
-        "require-ipv6-pod-cidr": false,
-        "ipv6-cluster-alloc-cidr": "f00d::/64",
-        "read-cilium-annotations": false,
-        "cluster-cidr": "",
-        ...flags,
-      }),
+      options: nodeCidrOptions({ ...RANGE_FLAGS, ...flags }),
       node: "node1",
       bootId: BOOT_ID,
       files: this.files,

@@ -6,20 +6,8 @@ import { decideRanges, describeRange, type SourceInput } from "../../../../agent
 import type { NodeRecord } from "../../../../ipam-plugin/host-scope/node-record.ts";
 import { type Address, formatAddress, formatPrefix, parseAddress } from "../../../../lib/addresses/address.ts";
 import { prefix } from "../../../support/desired-state.ts";
+import { RANGE_FLAGS } from "../../../support/range-flags.ts";
 
-const FLAGS: NodeCidrFlags = {
-  "enable-ipv4": true,
-  "enable-ipv6": true,
-  "ipv4-range": "auto",
-  "ipv6-range": "auto",
-  "ipv4-node": "auto",
-  "ipv6-node": "auto",
-  "require-ipv4-pod-cidr": false,
-  "require-ipv6-pod-cidr": false,
-  "ipv6-cluster-alloc-cidr": "f00d::/64",
-  "read-cilium-annotations": false,
-  "cluster-cidr": "",
-};
 const OUR4 = "network.tortie.dev/ipv4-pod-cidr";
 const SOURCE = "network.tortie.dev/pod-cidr-source";
 
@@ -34,7 +22,7 @@ function node(facts: Partial<NodeFacts> = {}): NodeFacts {
 }
 
 function decide(flags: Partial<NodeCidrFlags>, facts: Partial<NodeFacts> | undefined, rest: Partial<SourceInput> = {}) {
-  const options = nodeCidrOptions({ ...FLAGS, ...flags });
+  const options = nodeCidrOptions({ ...RANGE_FLAGS, ...flags });
   const input = { options, node: facts === undefined ? undefined : node(facts), hostAddress: address("192.0.2.16"), ...rest };
   const { ranges, warnings, missing } = decideRanges(input);
   return { 4: ranges[4] && describeRange(ranges[4]), 6: ranges[6] && describeRange(ranges[6]), warnings, missing };
@@ -82,13 +70,13 @@ describe("where a range comes from", () => {
   it("A-C05: a flag beats everything; what is no CIDR is refused with its value", () => {
     expect(decide({ "ipv4-range": "10.9.0.5/24" }, { podCIDR: "10.1.0.0/24" })[4]).toBe("10.9.0.0/24 (flag)");
     for (const bad of ["10.0.0.0/33", "atuo", "fd00::/64", ""]) {
-      expect(() => nodeCidrOptions({ ...FLAGS, "ipv4-range": bad })).toThrow(expect.objectContaining({ word: "option-invalid" }));
-      expect(() => nodeCidrOptions({ ...FLAGS, "ipv4-range": bad })).toThrow(JSON.stringify(bad));
+      expect(() => nodeCidrOptions({ ...RANGE_FLAGS, "ipv4-range": bad })).toThrow(expect.objectContaining({ word: "option-invalid" }));
+      expect(() => nodeCidrOptions({ ...RANGE_FLAGS, "ipv4-range": bad })).toThrow(JSON.stringify(bad));
     }
-    expect(() => nodeCidrOptions({ ...FLAGS, "ipv6-cluster-alloc-cidr": "f00d::/48" })).toThrow("CIDR length must be /64");
-    expect(() => nodeCidrOptions({ ...FLAGS, "ipv6-node": "fe80::1" })).toThrow("not a global unicast address");
-    expect(() => nodeCidrOptions({ ...FLAGS, "ipv4-node": "::1" })).toThrow("neither an IPv4 address nor auto");
-    expect(() => nodeCidrOptions({ ...FLAGS, "enable-ipv4": false, "enable-ipv6": false })).toThrow("must be enabled");
+    expect(() => nodeCidrOptions({ ...RANGE_FLAGS, "ipv6-cluster-alloc-cidr": "f00d::/48" })).toThrow("CIDR length must be /64");
+    expect(() => nodeCidrOptions({ ...RANGE_FLAGS, "ipv6-node": "fe80::1" })).toThrow("not a global unicast address");
+    expect(() => nodeCidrOptions({ ...RANGE_FLAGS, "ipv4-node": "::1" })).toThrow("neither an IPv4 address nor auto");
+    expect(() => nodeCidrOptions({ ...RANGE_FLAGS, "enable-ipv4": false, "enable-ipv6": false })).toThrow("must be enabled");
   });
 
   it("a family that is switched off has no range, whatever the node says", () => {

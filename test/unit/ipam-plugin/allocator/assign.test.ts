@@ -1,20 +1,14 @@
 import { shortageText } from "../../../../ipam-plugin/allocator/assign.ts";
 import { formatPrefix } from "../../../../lib/addresses/address.ts";
-import { addressesOf, Cluster, host } from "../../../support/cluster.ts";
+import { addressesOf, Cluster, host, inEachStore } from "../../../support/cluster.ts";
 import { emptyBlock, fullBlock, sampleAffinity } from "../../../support/samples.ts";
+import { phrases } from "../../../support/words.ts";
 
 function distinct(addresses: readonly string[]): number {
   return new Set(addresses).size;
 }
 
-describe.each([
-  ["reads the blocks one by one", false],
-  ["finds the blocks with room", true],
-])("in a store that %s:", (_store, findsRoom) => {
-  beforeEach(() => {
-    Cluster.findsRoom = findsRoom;
-  });
-
+inEachStore((findsRoom) => {
   describe("automatic assignment", () => {
     it("gives an address with its block's prefix length, and records who has it", async () => {
       const cluster = await Cluster.create();
@@ -463,18 +457,11 @@ describe.each([
       const cluster = await Cluster.create();
       await cluster.assign("node-a", "c1");
       const calls = cluster.calls.filter((call) => call !== "list block with room host/node-a/4");
-      expect(calls.sort()).toEqual([
-        "create affinity host/node-a/4/10-0-0-128-26",
-        "create block 10-0-0-128-26",
-        "create handle c1",
-        "get block 10-0-0-128-26",
-        "get ipam-configuration default",
-        "list affinity host/node-a/4/",
-        "list pool",
-        "list reservation",
-        "update affinity host/node-a/4/10-0-0-128-26",
-        "update block 10-0-0-128-26",
-      ]);
+      expect(calls.sort()).toEqual(phrases`
+        create affinity host/node-a/4/10-0-0-128-26, create block 10-0-0-128-26, create handle c1,
+        get block 10-0-0-128-26, get ipam-configuration default, list affinity host/node-a/4/, list pool,
+        list reservation, update affinity host/node-a/4/10-0-0-128-26, update block 10-0-0-128-26
+      `);
     });
 
     it("released: the handle, its block and the configuration are read, two writes", async () => {

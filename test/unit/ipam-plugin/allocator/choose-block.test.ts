@@ -1,4 +1,4 @@
-import { Cluster, host } from "../../../support/cluster.ts";
+import { Cluster, host, inEachStore } from "../../../support/cluster.ts";
 import { emptyBlock, sampleAffinity } from "../../../support/samples.ts";
 
 const POOL = { "10.0.0.0/29": { blockSize: 30 } };
@@ -26,14 +26,7 @@ async function useBlock({ datastore }: Cluster): Promise<void> {
   );
 }
 
-describe.each([
-  ["reads the blocks one by one", false],
-  ["finds the blocks with room", true],
-])("in a store that %s:", (_store, findsRoom) => {
-  beforeEach(() => {
-    Cluster.findsRoom = findsRoom;
-  });
-
+inEachStore(() => {
   describe("the block to claim", () => {
     it.each([
       ["node-a", "10.0.0.128/26"],

@@ -1,18 +1,11 @@
 import type { AffinityState } from "../../../../lib/datastore/resources.ts";
-import { Cluster, host } from "../../../support/cluster.ts";
+import { Cluster, host, inEachStore } from "../../../support/cluster.ts";
 import { emptyBlock, sampleAffinity } from "../../../support/samples.ts";
 
 const CIDR = "10.0.0.64/26";
 const STATES: readonly AffinityState[] = ["pending", "confirmed", "pendingDeletion"];
 
-describe.each([
-  ["reads the blocks one by one", false],
-  ["finds the blocks with room", true],
-])("in a store that %s:", (_store, findsRoom) => {
-  beforeEach(() => {
-    Cluster.findsRoom = findsRoom;
-  });
-
+inEachStore(() => {
   describe("an affinity of the host", () => {
     it.each(STATES)("that is %s, without block, is completed", async (state) => {
       const cluster = await Cluster.create({ affinities: [sampleAffinity("node-a", CIDR, { state })] });

@@ -1,18 +1,14 @@
 /** Grant files on a real file system: what is not there is nothing, and every other failure is one. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { draftTime, openGrantDirectory, readGrant } from "../../../../ipam-plugin/host-scope/grant-directory.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
-let root = "";
-beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), "tortie-grants-"));
-});
-afterEach(() => rmSync(root, { recursive: true }));
+const root = fresh(() => new TemporaryDirectory());
 
 describe("A directory of grants", () => {
   it("is made with the first file, and takes each name once", async () => {
-    const directory = openGrantDirectory(join(root, "ipam"));
+    const directory = openGrantDirectory(join(root.path, "ipam"));
     expect(await directory.list(4)).toEqual([]);
     expect(await directory.read(4, "10.60.0.1")).toBeUndefined();
     await directory.write(4, "a", "first");
@@ -20,7 +16,7 @@ describe("A directory of grants", () => {
     expect(await directory.link(4, "a", "10.60.0.1")).toBe(true);
     expect(await directory.link(4, "a", "10.60.0.1")).toBe(false);
     await expect(directory.link(4, "nothing", "b")).rejects.toMatchObject({ code: "ENOENT" });
-    expect(readFileSync(join(root, "ipam/v4/10.60.0.1"), "utf8")).toBe("first");
+    expect(readFileSync(join(root.path, "ipam/v4/10.60.0.1"), "utf8")).toBe("first");
     expect([await directory.rename(4, "a", "c"), await directory.rename(4, "a", "c")]).toEqual([true, false]);
     await directory.remove(4, "c");
     await directory.remove(4, "c");
@@ -28,8 +24,8 @@ describe("A directory of grants", () => {
   });
 
   it("fails where its place is none of a directory", async () => {
-    writeFileSync(join(root, "file"), "");
-    const directory = openGrantDirectory(join(root, "file"));
+    writeFileSync(join(root.path, "file"), "");
+    const directory = openGrantDirectory(join(root.path, "file"));
     await expect(directory.list(4)).rejects.toMatchObject({ code: "ENOTDIR" });
     await expect(directory.read(4, "a")).rejects.toMatchObject({ code: "ENOTDIR" });
     await expect(directory.rename(4, "a", "b")).rejects.toMatchObject({ code: "ENOTDIR" });
@@ -38,7 +34,7 @@ describe("A directory of grants", () => {
 
   it("tells a draft by its name, and when it was begun", () => {
     const before = Date.now();
-    const begun = draftTime(openGrantDirectory(root).draftName()) ?? 0;
+    const begun = draftTime(openGrantDirectory(root.path).draftName()) ?? 0;
     expect(begun).toBeGreaterThanOrEqual(before);
     expect(begun).toBeLessThanOrEqual(Date.now());
     expect(draftTime(".new-1700000000000-1-2-3")).toBe(1_700_000_000_000);
@@ -46,6 +42,6 @@ describe("A directory of grants", () => {
   });
 
   it("has no grant of what is no address, or of one that is free", () => {
-    for (const text of ["nonsense", "10.60.0.1", "fd60::1"]) expect(readGrant({ grants: root }, text)).toBeUndefined();
+    for (const text of ["nonsense", "10.60.0.1", "fd60::1"]) expect(readGrant({ grants: root.path }, text)).toBeUndefined();
   });
 });

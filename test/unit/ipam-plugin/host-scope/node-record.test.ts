@@ -1,6 +1,5 @@
 /** The node's record as a file: what is written is read again, and what cannot be read is refused with a reason. */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {
   encodeNodeRecord,
@@ -13,6 +12,7 @@ import {
 import { formatAddress } from "../../../../lib/addresses/address.ts";
 import { address } from "../../../support/cluster.ts";
 import { prefix } from "../../../support/desired-state.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
 const IPV4 = { cidr: prefix("10.60.0.0/24"), source: "flag", router: address("10.60.0.1"), health: address("10.60.0.2") } as const;
 const IPV6 = { cidr: prefix("fd60::/120"), source: "spec", router: address("fd60::1") } as const;
@@ -26,14 +26,10 @@ const RECORD: NodeRecord = {
   cooldownMs: 30_000,
 };
 
-let directory = "";
-beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "tortie-node-record-"));
-});
-afterEach(() => rmSync(directory, { recursive: true }));
+const directory = fresh(() => new TemporaryDirectory());
 
 function written(text: string): string {
-  const path = join(directory, "node.json");
+  const path = join(directory.path, "node.json");
   writeFileSync(path, text);
   return path;
 }
@@ -46,8 +42,8 @@ describe("The record of a node", () => {
   });
 
   it("is none before it is written, and is refused where it cannot be read", () => {
-    expect(readNodeRecord(join(directory, "nothing"))).toBeUndefined();
-    expect(() => readNodeRecord(directory)).toThrow(expect.objectContaining({ word: "node-cidr-missing" }));
+    expect(readNodeRecord(join(directory.path, "nothing"))).toBeUndefined();
+    expect(() => readNodeRecord(directory.path)).toThrow(expect.objectContaining({ word: "node-cidr-missing" }));
     const good = encodeNodeRecord(RECORD);
     for (const [text, message] of [
       ["{", "cannot be read"],
@@ -70,7 +66,7 @@ describe("The record of a node", () => {
     const { ipv6: __, ...onlyIpv4 } = RECORD;
     const refusal = expect.objectContaining({ word: "node-cidr-missing", message: expect.stringContaining("names no router address") });
     expect(() => routers({ ...onlyIpv4, ipv4: withoutRouter })).toThrow(refusal);
-    expect(() => routersOf(join(directory, "nothing"))).toThrow(refusal);
+    expect(() => routersOf(join(directory.path, "nothing"))).toThrow(refusal);
   });
 
   it("has ranges for the families that it has, of which there must be one", () => {

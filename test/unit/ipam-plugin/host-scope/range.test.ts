@@ -1,6 +1,7 @@
 import { addressOf, hostRange, intervalsWithin, offsetOf } from "../../../../ipam-plugin/host-scope/range.ts";
 import { formatAddress, parseAddress } from "../../../../lib/addresses/address.ts";
 import { prefix } from "../../../support/desired-state.ts";
+import { words } from "../../../support/words.ts";
 
 function rangeOf(cidr: string) {
   return hostRange(prefix(cidr));
@@ -28,14 +29,9 @@ describe("the range of a node", () => {
 
   it("begins after the network address and ends before the broadcast address", () => {
     const range = rangeOf("10.9.8.3/29");
-    expect(Array.from({ length: range.size }, (_, offset) => formatAddress(addressOf(range, offset)))).toEqual([
-      "10.9.8.1",
-      "10.9.8.2",
-      "10.9.8.3",
-      "10.9.8.4",
-      "10.9.8.5",
-      "10.9.8.6",
-    ]);
+    expect(Array.from({ length: range.size }, (_, offset) => formatAddress(addressOf(range, offset)))).toEqual(words`
+      10.9.8.1 10.9.8.2 10.9.8.3 10.9.8.4 10.9.8.5 10.9.8.6
+    `);
     for (const outside of ["10.9.8.0", "10.9.8.7", "10.9.7.255", "10.9.8.8", "::a09:801"]) {
       expect(offsetOf(range, parseAddress(outside) ?? { family: 4, value: 0n })).toBeUndefined();
     }

@@ -1,19 +1,15 @@
-import { closeSync, copyFileSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { closeSync, copyFileSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { execaSync } from "execa";
 import { delegateAdd, findPlugin, runDelegate } from "../../../../lib/cni/delegate.ts";
 import { ForeignCniError, TortieError } from "../../../../lib/errors/errors.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
-let base: string;
-beforeEach(() => {
-  base = mkdtempSync(join(tmpdir(), "tortie-delegate-"));
-});
-afterEach(() => rmSync(base, { recursive: true, force: true }));
+const base = fresh(() => new TemporaryDirectory());
 
 /** A small real program, as in the recordings. */
 function plugin(script: string): string {
-  const path = join(base, "fake");
+  const path = join(base.path, "fake");
   writeFileSync(path, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
   return path;
 }
@@ -25,7 +21,7 @@ function call(options: { stdin?: string | Uint8Array; timeoutMs?: number; args?:
   return {
     stdin: typeof stdin === "string" ? Buffer.from(stdin) : stdin,
     timeoutMs,
-    env: { CNI_PATH: base, CNI_COMMAND: "?", ...env },
+    env: { CNI_PATH: base.path, CNI_COMMAND: "?", ...env },
     ...rest,
   };
 }
@@ -60,12 +56,12 @@ function isAlive(pid: string): boolean {
 
 describe("a delegated call", () => {
   it("gets standard input byte for byte, our environment, and the operation's name", async () => {
-    const path = plugin(`/bin/cat > ${base}/stdin; /usr/bin/env > ${base}/env; echo '{"ips": []}'`);
+    const path = plugin(`/bin/cat > ${base.path}/stdin; /usr/bin/env > ${base.path}/env; echo '{"ips": []}'`);
     await delegateAdd(path, call({ env: { CNI_ARGS: "a=b", KUBECONFIG: "/etc/k" }, args: "IgnoreUnknown=1;a=b" }), "1.0.0");
-    expect(readFileSync(join(base, "stdin"), "utf8")).toBe(NETCONF);
-    const lines = readFileSync(join(base, "env"), "utf8").split("\n");
+    expect(readFileSync(join(base.path, "stdin"), "utf8")).toBe(NETCONF);
+    const lines = readFileSync(join(base.path, "env"), "utf8").split("\n");
     expect(lines).toEqual(
-      expect.arrayContaining(["CNI_COMMAND=ADD", "CNI_ARGS=IgnoreUnknown=1;a=b", "KUBECONFIG=/etc/k", `CNI_PATH=${base}`]),
+      expect.arrayContaining(["CNI_COMMAND=ADD", "CNI_ARGS=IgnoreUnknown=1;a=b", "KUBECONFIG=/etc/k", `CNI_PATH=${base.path}`]),
     );
   });
 
@@ -95,7 +91,7 @@ describe("a delegated call", () => {
   });
 
   it("can be repeated while the executable is still being written", async () => {
-    const path = join(base, "busy");
+    const path = join(base.path, "busy");
     copyFileSync("/bin/true", path);
     const writer = openSync(path, "r+");
     setTimeout(() => closeSync(writer), 250);
@@ -140,7 +136,7 @@ describe("a delegate's result", () => {
     const error = await failure(delegateAdd(plugin(script), call(), "1.0.0"));
     expect(error).toMatchObject({ word, code: 999, message: expect.stringContaining(message) });
     expect(error.message).toContain(problem);
-    expect(error.message).toContain(`${base}/fake`);
+    expect(error.message).toContain(`${base.path}/fake`);
   });
 });
 
@@ -169,7 +165,7 @@ describe("a delegate's failure", () => {
     async (_, script, message) => {
       const error = await failure(del(plugin(script)));
       expect(error).toMatchObject({ word: "delegate-failed", code: 999, message: expect.stringContaining(message) });
-      expect(error.message).toContain(`plugin ${base}/fake (DEL)`);
+      expect(error.message).toContain(`plugin ${base.path}/fake (DEL)`);
     },
   );
 
@@ -189,9 +185,9 @@ describe("a delegate's failure", () => {
   });
 
   it("to start, because the file is no program, is told with its path", async () => {
-    writeFileSync(join(base, "text"), "hello", { mode: 0o755 });
-    const error = await failure(del(join(base, "text")));
-    expect(error).toMatchObject({ word: "delegate-failed", message: expect.stringContaining(`cannot run plugin ${base}/text: `) });
+    writeFileSync(join(base.path, "text"), "hello", { mode: 0o755 });
+    const error = await failure(del(join(base.path, "text")));
+    expect(error).toMatchObject({ word: "delegate-failed", message: expect.stringContaining(`cannot run plugin ${base.path}/text: `) });
     expect(error.message).toContain("ENOEXEC");
   });
 });
@@ -201,12 +197,12 @@ const A_LONG_SLEEP_MS = 100_000;
 
 describe("a delegate out of bounds", () => {
   it("is killed with all that it started when it hangs", async () => {
-    const path = plugin(`/bin/sleep 1000 & echo $! > ${base}/child; echo $$ > ${base}/self; wait`);
+    const path = plugin(`/bin/sleep 1000 & echo $! > ${base.path}/child; echo $$ > ${base.path}/self; wait`);
     const begin = performance.now();
     const error = await failure(delegateAdd(path, call({ timeoutMs: 400 }), "1.0.0"));
     expect(performance.now() - begin).toBeLessThan(A_LONG_SLEEP_MS);
     expect(error).toMatchObject({ word: "delegate-timeout", code: 999, message: `plugin ${path} (ADD) did not finish within 0.4 s` });
-    const pids = ["child", "self"].map((name) => readFileSync(join(base, name), "utf8").trim());
+    const pids = ["child", "self"].map((name) => readFileSync(join(base.path, name), "utf8").trim());
     await waitUntil(() => !pids.some(isAlive));
   });
 
@@ -225,7 +221,9 @@ describe("a delegate out of bounds", () => {
   });
 
   it("is killed when it prints 100 MB, long before the end", async () => {
-    const path = plugin(`echo $$ > ${base}/self; /usr/bin/head -c 100000000 /dev/zero; echo done > ${base}/done; /bin/sleep 1000`);
+    const path = plugin(
+      `echo $$ > ${base.path}/self; /usr/bin/head -c 100000000 /dev/zero; echo done > ${base.path}/done; /bin/sleep 1000`,
+    );
     const begin = performance.now();
     const error = await failure(delegateAdd(path, call(), "1.0.0"));
     expect(performance.now() - begin).toBeLessThan(A_LONG_SLEEP_MS);
@@ -234,20 +232,20 @@ describe("a delegate out of bounds", () => {
       code: 999,
       message: `plugin ${path} printed more than 4194304 bytes and was stopped`,
     });
-    await waitUntil(() => !isAlive(readFileSync(join(base, "self"), "utf8").trim()));
-    expect(() => readFileSync(join(base, "done"))).toThrow("ENOENT");
+    await waitUntil(() => !isAlive(readFileSync(join(base.path, "self"), "utf8").trim()));
+    expect(() => readFileSync(join(base.path, "done"))).toThrow("ENOENT");
   });
 
   it("may leave a child behind that keeps the output open: its answer counts", async () => {
-    const path = plugin(`/bin/sleep 1000 & echo $! > ${base}/child; echo '{"cniVersion": "1.0.0"}'`);
+    const path = plugin(`/bin/sleep 1000 & echo $! > ${base.path}/child; echo '{"cniVersion": "1.0.0"}'`);
     const begin = performance.now();
     expect(await delegateAdd(path, call(), "1.0.0")).toMatchObject({ ips: [] });
     expect(performance.now() - begin).toBeLessThan(A_LONG_SLEEP_MS);
-    process.kill(Number(readFileSync(join(base, "child"), "utf8")));
+    process.kill(Number(readFileSync(join(base.path, "child"), "utf8")));
   });
 
   it("that stays busy for too long is reported with the time limit", async () => {
-    const path = join(base, "busy");
+    const path = join(base.path, "busy");
     copyFileSync("/bin/true", path);
     const writer = openSync(path, "r+");
     const error = await failure(del(path, { timeoutMs: 300 }));
@@ -259,7 +257,7 @@ describe("a delegate out of bounds", () => {
 describe("the reference host-local plugin", () => {
   it("assigns, checks and releases an address", async () => {
     const path = findPlugin("host-local", "/nowhere:/usr/lib/cni");
-    const ipam = { type: "host-local", dataDir: base, ranges: [[{ subnet: "10.80.0.0/24" }], [{ subnet: "dead:beef::/96" }]] };
+    const ipam = { type: "host-local", dataDir: base.path, ranges: [[{ subnet: "10.80.0.0/24" }], [{ subnet: "dead:beef::/96" }]] };
     const env = { CNI_CONTAINERID: "c1", CNI_NETNS: "/run/netns/none", CNI_IFNAME: "eth0", CNI_PATH: "/usr/lib/cni" };
     const stdin = JSON.stringify({ cniVersion: "1.0.0", name: "net1", ipam });
 
@@ -276,8 +274,8 @@ describe("the reference host-local plugin", () => {
       ...call({ stdin: JSON.stringify({ cniVersion: "1.0.0", name: "net1", ipam, prevResult }), env }),
       command: "CHECK",
     });
-    expect(readFileSync(join(base, "net1/10.80.0.2"), "utf8")).toContain("c1");
+    expect(readFileSync(join(base.path, "net1/10.80.0.2"), "utf8")).toContain("c1");
     await del(path, { stdin, env });
-    expect(() => readFileSync(join(base, "net1/10.80.0.2"))).toThrow("ENOENT");
+    expect(() => readFileSync(join(base.path, "net1/10.80.0.2"))).toThrow("ENOENT");
   });
 });

@@ -1,39 +1,37 @@
-import { chmodSync, copyFileSync, linkSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, copyFileSync, linkSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { findPlugin } from "../../../../lib/cni/delegate.ts";
 import { isRunningExecutable } from "../../../../lib/cni/plugin-file.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
-let base: string;
+const base = fresh(() => new TemporaryDirectory());
 beforeEach(() => {
-  base = mkdtempSync(join(tmpdir(), "tortie-find-"));
-  for (const directory of ["one", "two"]) mkdirSync(join(base, directory));
+  for (const directory of ["one", "two"]) mkdirSync(join(base.path, directory));
 });
-afterEach(() => rmSync(base, { recursive: true }));
 
 const file = (name: string, mode = 0o755) => {
-  writeFileSync(join(base, name), "#!/bin/sh\n");
-  chmodSync(join(base, name), mode);
+  writeFileSync(join(base.path, name), "#!/bin/sh\n");
+  chmodSync(join(base.path, name), mode);
 };
-const path = () => `${base}/one:${base}/two`;
+const path = () => `${base.path}/one:${base.path}/two`;
 
 describe("findPlugin", () => {
   it("takes the first directory of CNI_PATH that has the file", () => {
     file("one/ipam");
     file("two/ipam");
-    expect(findPlugin("ipam", path())).toBe(`${base}/one/ipam`);
+    expect(findPlugin("ipam", path())).toBe(`${base.path}/one/ipam`);
   });
 
   it("follows symbolic links, and passes over directories, dead links and files that may not be executed", () => {
-    mkdirSync(join(base, "one/ipam"));
-    symlinkSync("/nowhere", join(base, "one/dead"));
+    mkdirSync(join(base.path, "one/ipam"));
+    symlinkSync("/nowhere", join(base.path, "one/dead"));
     file("two/real");
-    symlinkSync("real", join(base, "two/ipam"));
-    symlinkSync("real", join(base, "two/dead"));
+    symlinkSync("real", join(base.path, "two/ipam"));
+    symlinkSync("real", join(base.path, "two/dead"));
     file("one/real", 0o644);
-    expect(findPlugin("ipam", path())).toBe(`${base}/two/ipam`);
-    expect(findPlugin("dead", path())).toBe(`${base}/two/dead`);
-    expect(findPlugin("real", path())).toBe(`${base}/two/real`);
+    expect(findPlugin("ipam", path())).toBe(`${base.path}/two/ipam`);
+    expect(findPlugin("dead", path())).toBe(`${base.path}/two/dead`);
+    expect(findPlugin("real", path())).toBe(`${base.path}/two/real`);
   });
 
   it.each([
@@ -49,7 +47,7 @@ describe("findPlugin", () => {
 
   it("says when a file was there but may not be executed", () => {
     file("one/ipam", 0o644);
-    expect(() => findPlugin("ipam", path())).toThrow(`${base}/one/ipam may not be executed`);
+    expect(() => findPlugin("ipam", path())).toThrow(`${base.path}/one/ipam may not be executed`);
   });
 });
 
@@ -57,12 +55,12 @@ describe("isRunningExecutable", () => {
   it("knows this process's own file, through links of both kinds, and no copy of it", () => {
     const self = process.execPath;
     expect(isRunningExecutable(self)).toBe(true);
-    symlinkSync(self, join(base, "symbolic"));
-    expect(isRunningExecutable(join(base, "symbolic"))).toBe(true);
+    symlinkSync(self, join(base.path, "symbolic"));
+    expect(isRunningExecutable(join(base.path, "symbolic"))).toBe(true);
     expect(isRunningExecutable("/bin/sh")).toBe(false);
-    expect(isRunningExecutable(join(base, "missing"))).toBe(false);
-    copyFileSync("/bin/true", join(base, "copy"));
-    linkSync(join(base, "copy"), join(base, "hard"));
-    expect(isRunningExecutable(join(base, "hard"))).toBe(false);
+    expect(isRunningExecutable(join(base.path, "missing"))).toBe(false);
+    copyFileSync("/bin/true", join(base.path, "copy"));
+    linkSync(join(base.path, "copy"), join(base.path, "hard"));
+    expect(isRunningExecutable(join(base.path, "hard"))).toBe(false);
   });
 });

@@ -2,118 +2,43 @@ import { decodeNetworkConfig } from "../../../../lib/config/decode.ts";
 import { TortieError } from "../../../../lib/errors/errors.ts";
 import { type JsonObject, type JsonValue, RawNumber } from "../../../../lib/json/value.ts";
 import { knownKeys } from "../../../support/known-keys.ts";
+import { words } from "../../../support/words.ts";
 
 /** The type of every key, written out by hand from C§1.2 and docs/reference/configuration.md. */
 const TYPES = {
-  string: [
-    "cniVersion",
-    "name",
-    "type",
-    "mode",
-    "vxlan_mac_prefix",
-    "ipam.name",
-    "ipam.type",
-    "ipam.subnet",
-    "ipam.assign_ipv4",
-    "ipam.assign_ipv6",
-    "ipam.pools[].cidr",
-    "ipam.pools[].name",
-    "args.org.apache.mesos.network_info.name",
-    "args.org.apache.mesos.network_info.labels.labels[].key",
-    "args.org.apache.mesos.network_info.labels.labels[].value",
-    "device_type",
-    "link_form",
-    "chain",
-    "nodename",
-    "nodename_file",
-    "hostname",
-    "ipam_lock_file",
-    "datastore_type",
-    "datastore_path",
-    "etcd_endpoints",
-    "etcd_discovery_srv",
-    "etcd_key_file",
-    "etcd_cert_file",
-    "etcd_ca_cert_file",
-    "etcd_authority",
-    "etcd_scheme",
-    "agent",
-    "agent_socket",
-    "log_level",
-    "log_file_path",
-    "policy.type",
-    "policy.k8s_api_root",
-    "policy.k8s_auth_token",
-    "policy.k8s_client_certificate",
-    "policy.k8s_client_key",
-    "policy.k8s_certificate_authority",
-    "kubernetes.kubeconfig",
-    "kubernetes.k8s_api_root",
-    "kubernetes.node_name",
-    "calico_api_group",
-    "endpoint_status_dir",
-    "runtimeConfig.mac",
-    "runtimeConfig.dns.domain",
-    "cni.dev/valid-attachments[].containerID",
-    "cni.dev/valid-attachments[].ifname",
-    "cni.dev/attachments[].containerID",
-    "cni.dev/attachments[].ifname",
-  ],
-  boolean: [
-    "ipam.in_process",
-    "ipam.pools[].natOutgoing",
-    "nodename_file_optional",
-    "feature_control.ip_addrs_no_ipam",
-    "feature_control.floating_ips",
-    "container_settings.allow_ip_forwarding",
-    "include_default_routes",
-    "drop_privileges",
-    "require_mtu_file",
-    "windows_use_single_network",
-    "windows_disable_default_deny_all_policy",
-    "windows_disable_host_subnet_nat_exclusion",
-    "windows_loopback_DSR",
-  ],
-  integer: [
-    "ipam.pools[].blockSize",
-    "mtu",
-    "num_queues",
-    "qps",
-    "burst",
-    "log_file_max_size",
-    "log_file_max_age",
-    "log_file_max_count",
-    "policy_setup_timeout_seconds",
-    "ipam_lock_timeout_seconds",
-    "agent_wait_seconds",
-    "agent_timeout_seconds",
-    "windows_pod_deletion_timestamp_timeout",
-  ],
+  string: words`
+    cniVersion name type mode vxlan_mac_prefix ipam.name ipam.type ipam.subnet ipam.assign_ipv4 ipam.assign_ipv6
+    ipam.pools[].cidr ipam.pools[].name args.org.apache.mesos.network_info.name
+    args.org.apache.mesos.network_info.labels.labels[].key args.org.apache.mesos.network_info.labels.labels[].value
+    device_type link_form chain nodename nodename_file hostname ipam_lock_file datastore_type datastore_path
+    etcd_endpoints etcd_discovery_srv etcd_key_file etcd_cert_file etcd_ca_cert_file etcd_authority etcd_scheme agent
+    agent_socket log_level log_file_path policy.type policy.k8s_api_root policy.k8s_auth_token
+    policy.k8s_client_certificate policy.k8s_client_key policy.k8s_certificate_authority kubernetes.kubeconfig
+    kubernetes.k8s_api_root kubernetes.node_name calico_api_group endpoint_status_dir runtimeConfig.mac
+    runtimeConfig.dns.domain cni.dev/valid-attachments[].containerID cni.dev/valid-attachments[].ifname
+    cni.dev/attachments[].containerID cni.dev/attachments[].ifname
+  `,
+  boolean: words`
+    ipam.in_process ipam.pools[].natOutgoing nodename_file_optional feature_control.ip_addrs_no_ipam
+    feature_control.floating_ips container_settings.allow_ip_forwarding include_default_routes drop_privileges
+    require_mtu_file windows_use_single_network windows_disable_default_deny_all_policy
+    windows_disable_host_subnet_nat_exclusion windows_loopback_DSR
+  `,
+  integer: words`
+    ipam.pools[].blockSize mtu num_queues qps burst log_file_max_size log_file_max_age log_file_max_count
+    policy_setup_timeout_seconds ipam_lock_timeout_seconds agent_wait_seconds agent_timeout_seconds
+    windows_pod_deletion_timestamp_timeout
+  `,
   natural: ["gro_max_size", "gso_max_size", "vxlan_vni"],
-  strings: [
-    "ipam.ipv4_pools",
-    "ipam.ipv6_pools",
-    "readiness_gates",
-    "runtimeConfig.ips",
-    "runtimeConfig.dns.servers",
-    "runtimeConfig.dns.searches",
-    "runtimeConfig.dns.options",
-  ],
+  strings: words`
+    ipam.ipv4_pools ipam.ipv6_pools readiness_gates runtimeConfig.ips runtimeConfig.dns.servers
+    runtimeConfig.dns.searches runtimeConfig.dns.options
+  `,
   objects: ["ipam.pools", "args.org.apache.mesos.network_info.labels.labels", "cni.dev/valid-attachments", "cni.dev/attachments"],
-  object: [
-    "ipam",
-    "args",
-    "args.org.apache.mesos",
-    "args.org.apache.mesos.network_info",
-    "args.org.apache.mesos.network_info.labels",
-    "policy",
-    "kubernetes",
-    "feature_control",
-    "container_settings",
-    "dataplane_options",
-    "runtimeConfig",
-    "runtimeConfig.dns",
-  ],
+  object: words`
+    ipam args args.org.apache.mesos args.org.apache.mesos.network_info args.org.apache.mesos.network_info.labels
+    policy kubernetes feature_control container_settings dataplane_options runtimeConfig runtimeConfig.dns
+  `,
   anything: ["prevResult", "ipam.ranges", "ipam.routes"],
 } as const;
 

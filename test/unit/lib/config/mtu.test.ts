@@ -1,13 +1,9 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { MTU_FILE, resolveMtu } from "../../../../lib/config/node-name.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
-let directory: string;
-beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "tortie-mtu-"));
-});
-afterEach(() => rmSync(directory, { recursive: true }));
+const directory = fresh(() => new TemporaryDirectory());
 
 describe("resolveMtu", () => {
   it("reads Calico's file by default", () => {
@@ -30,11 +26,11 @@ describe("resolveMtu", () => {
   });
 
   it("leaves the choice to the kernel when there is no file", () => {
-    expect(resolveMtu({ mtu: 0, requireMtuFile: false }, join(directory, "none"))).toBe(0);
+    expect(resolveMtu({ mtu: 0, requireMtuFile: false }, join(directory.path, "none"))).toBe(0);
   });
 
   it("wants the file with require_mtu_file even where mtu is set (recording mtu-file-required)", () => {
-    const file = join(directory, "none");
+    const file = join(directory.path, "none");
     expect(() => resolveMtu({ mtu: 1400, requireMtuFile: true }, file)).toThrow(
       expect.objectContaining({
         word: "mtu-file-invalid",
@@ -58,14 +54,14 @@ describe("resolveMtu", () => {
   );
 
   it("fails when the file cannot be read for another reason", () => {
-    const path = join(directory, "mtu");
+    const path = join(directory.path, "mtu");
     mkdirSync(path);
     expect(() => resolveMtu({ mtu: 0, requireMtuFile: false }, path)).toThrow(`failed to read MTU file: open ${path}: is a directory`);
   });
 });
 
 function fileWith(content: string): string {
-  const file = join(directory, "mtu");
+  const file = join(directory.path, "mtu");
   writeFileSync(file, content);
   return file;
 }

@@ -1,14 +1,11 @@
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { hostname, tmpdir } from "node:os";
+import { symlinkSync, writeFileSync } from "node:fs";
+import { hostname } from "node:os";
 import { join } from "node:path";
 import { decodeNetworkConfig } from "../../../../lib/config/decode.ts";
 import { checkNodenameFile, nodeName } from "../../../../lib/config/node-name.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
-let directory: string;
-beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "tortie-node-name-"));
-});
-afterEach(() => rmSync(directory, { recursive: true }));
+const directory = fresh(() => new TemporaryDirectory());
 
 describe("nodeName", () => {
   it("prefers nodename, as it is written", () => {
@@ -32,14 +29,14 @@ describe("nodeName", () => {
   });
 
   it("falls back to the operating system's name, trimmed and in lower case", () => {
-    const config = decodeNetworkConfig({ nodename_file: join(directory, "none") });
+    const config = decodeNetworkConfig({ nodename_file: join(directory.path, "none") });
     expect(nodeName(config, () => " Big-Host\n")).toBe("big-host");
     expect(nodeName(config)).toBe(hostname().toLowerCase());
   });
 });
 
 describe("checkNodenameFile", () => {
-  const file = () => join(directory, "nodename");
+  const file = () => join(directory.path, "nodename");
   const config = (more = {}) => decodeNetworkConfig({ nodename: "n", nodename_file: file(), ...more });
 
   it("wants the file even where nodename is set, and says who writes it (recording nodename-file-missing)", () => {
@@ -71,7 +68,7 @@ describe("checkNodenameFile", () => {
 });
 
 function nameWith(netconf: { nodename?: string; hostname?: string }, content: string | undefined): string {
-  const file = join(directory, "nodename");
+  const file = join(directory.path, "nodename");
   if (content !== undefined) writeFileSync(file, content);
   return nodeName(decodeNetworkConfig({ ...netconf, nodename_file: file }));
 }

@@ -1,25 +1,21 @@
-import { mkdtempSync, readdirSync, readlinkSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readlinkSync } from "node:fs";
 import { join } from "node:path";
 import { openLocalDatastore } from "../../../../lib/datastore/local/local-datastore.ts";
 import { countAtOnce } from "../../../support/datastore-at-once.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 import { MemoryStore } from "../../../support/memory-datastore.ts";
 import { sampleEndpoint } from "../../../support/samples.ts";
 
 const OPERATIONS = 200;
 
-let directory: string;
-beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "tortie-at-once-"));
-});
-afterEach(() => rmSync(directory, { recursive: true }));
+const directory = fresh(() => new TemporaryDirectory());
 
 /** Descriptors of this process that are files of the store. */
 function openFiles(): readonly string[] {
   return readdirSync("/proc/self/fd").flatMap((descriptor) => {
     try {
       const target = readlinkSync(`/proc/self/fd/${descriptor}`);
-      return target.startsWith(directory) ? [target] : [];
+      return target.startsWith(directory.path) ? [target] : [];
     } catch {
       // The descriptor that the directory was read by.
       return [];
@@ -33,7 +29,7 @@ describe("one datastore that serves 200 operations at once", () => {
   });
 
   it("loses none in a local store, and leaves no descriptor when it is closed", async () => {
-    const datastore = openLocalDatastore(join(directory, "tortie.db"));
+    const datastore = openLocalDatastore(join(directory.path, "tortie.db"));
     await countAtOnce(datastore, OPERATIONS);
     expect(openFiles().length).toBeGreaterThan(0);
     await datastore[Symbol.asyncDispose]();
@@ -41,7 +37,7 @@ describe("one datastore that serves 200 operations at once", () => {
   });
 
   it("opens no further file of a local store for them", async () => {
-    const datastore = openLocalDatastore(join(directory, "tortie.db"));
+    const datastore = openLocalDatastore(join(directory.path, "tortie.db"));
     const { endpoints } = datastore;
     await countAtOnce(datastore, 100);
     const before = openFiles().length;

@@ -1,28 +1,24 @@
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { decodeNetworkConfig } from "../../../../lib/config/decode.ts";
 import { openDatastore } from "../../../../lib/datastore/open.ts";
 import type { JsonObject } from "../../../../lib/json/value.ts";
 import { MemoryEtcd } from "../../../support/etcd/memory-etcd.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
 const GROUP = "crd.projectcalico.org/v1";
 
-let directory: string;
-beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "tortie-open-"));
-});
-afterEach(() => rmSync(directory, { recursive: true }));
+const directory = fresh(() => new TemporaryDirectory());
 
 function config(keys: JsonObject = {}): ReturnType<typeof decodeNetworkConfig> {
-  return decodeNetworkConfig({ name: "net1", type: "tortie", datastore_path: join(directory, "a", "tortie.db"), ...keys });
+  return decodeNetworkConfig({ name: "net1", type: "tortie", datastore_path: join(directory.path, "a", "tortie.db"), ...keys });
 }
 
 describe("opening the datastore", () => {
   it("makes the local one, with its directory, where nothing speaks of another", async () => {
     await using store = await openDatastore(config(), {});
-    expect(store.description).toBe(`local datastore ${join(directory, "a", "tortie.db")}`);
-    expect(existsSync(join(directory, "a", "tortie.db"))).toBe(true);
+    expect(store.description).toBe(`local datastore ${join(directory.path, "a", "tortie.db")}`);
+    expect(existsSync(join(directory.path, "a", "tortie.db"))).toBe(true);
     expect(await store.clusterInformation.get("default")).toBeUndefined();
   });
 
@@ -32,7 +28,7 @@ describe("opening the datastore", () => {
   ])("opens etcd, and makes no file, where one of its members is named: %j %j", async (keys, env) => {
     await using store = await openDatastore(config(keys), env);
     expect(store.description).toBe("etcd http://127.0.0.1:2379");
-    expect(existsSync(join(directory, "a"))).toBe(false);
+    expect(existsSync(join(directory.path, "a"))).toBe(false);
   });
 
   it("refuses etcd of which nothing says where it is", async () => {
@@ -45,7 +41,7 @@ describe("opening the datastore", () => {
     [{ kubernetes: { kubeconfig: "/nowhere/kubeconfig" } }, {}],
   ])("opens Kubernetes, and makes no file, where a kubeconfig is named: %j %j", async (keys, env) => {
     await expect(openDatastore(config(keys), env)).rejects.toMatchObject({ message: expect.stringContaining("/nowhere/kubeconfig") });
-    expect(existsSync(join(directory, "a"))).toBe(false);
+    expect(existsSync(join(directory.path, "a"))).toBe(false);
   });
 
   it.each(["kubernetes", "etcdv3"])("tells who opens it what a list had to leave out: %s", async (type) => {
@@ -54,7 +50,7 @@ describe("opening the datastore", () => {
     const item = { metadata: { name: "net.c1", uid: "u1", resourceVersion: "5" }, spec: { handleID: "net.c1", block: 7 } };
     const list = { apiVersion: GROUP, kind: "IPAMHandleList", metadata: {}, items: [item] };
     etcd.intercept = ({ path }) => (path.startsWith("/apis/") ? { status: 200, body: JSON.stringify(list) } : undefined);
-    const kubeconfig = join(directory, "kubeconfig");
+    const kubeconfig = join(directory.path, "kubeconfig");
     const cluster = { name: "c", cluster: { server: etcd.url } };
     writeFileSync(
       kubeconfig,

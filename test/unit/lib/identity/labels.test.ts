@@ -1,6 +1,7 @@
 /** Which labels an identity stands for, and the one form in which they are stored. */
 import { isRelevant, isTooLong, type LabelledPod, labelSetOf, labelsOfPod, withoutAccount } from "../../../../lib/identity/labels.ts";
 import { candidatesOf } from "../../../../lib/identity/numbers.ts";
+import { words } from "../../../support/words.ts";
 
 const POD: LabelledPod = { namespace: "shop", labels: { app: "web" }, serviceAccountName: "" };
 
@@ -43,36 +44,19 @@ describe("The default filter", () => {
     ]);
   });
 
-  it.each([
-    "io.kubernetes.container.name",
-    "kubernetes.io/hostname",
-    "statefulset.kubernetes.io/pod-name",
-    "apps.kubernetes.io/pod-index",
-    "batch.kubernetes.io/job-completion-index",
-    "batch.kubernetes.io/controller-uid",
-    "failure-domain.beta.kubernetes.io/zone",
-    "k8s.io/x",
-    "pod-template-generation",
-    "pod-template-hash",
-    "controller-revision-hash",
-    "annotation.io/x",
-    "annotations",
-    "controller-uid",
-    "etcd_node",
-  ])("ignores %s", (key) => {
+  it.each(words`
+    io.kubernetes.container.name kubernetes.io/hostname statefulset.kubernetes.io/pod-name
+    apps.kubernetes.io/pod-index batch.kubernetes.io/job-completion-index batch.kubernetes.io/controller-uid
+    failure-domain.beta.kubernetes.io/zone k8s.io/x pod-template-generation pod-template-hash controller-revision-hash
+    annotation.io/x annotations controller-uid etcd_node
+  `)("ignores %s", (key) => {
     expect(isRelevant(key)).toBe(false);
   });
 
-  it.each([
-    "app",
-    "app.kubernetes.io/name",
-    "app.kubernetes.io/x.beta.kubernetes.i",
-    "my-pod-template-hash",
-    "foo.k8s.io/x",
-    "kubernetesxio/a",
-    "batch.kubernetes.io/job-name",
-    "namespace/kubernetes.io/metadata.name",
-  ])("keeps %s", (key) => {
+  it.each(words`
+    app app.kubernetes.io/name app.kubernetes.io/x.beta.kubernetes.i my-pod-template-hash foo.k8s.io/x kubernetesxio/a
+    batch.kubernetes.io/job-name namespace/kubernetes.io/metadata.name
+  `)("keeps %s", (key) => {
     expect(isRelevant(key)).toBe(true);
   });
 

@@ -1,15 +1,13 @@
-import { lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { lstatSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type RotationLimits, rotate } from "../../../../lib/log/rotate.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
-let directory: string;
+const directory = fresh(() => new TemporaryDirectory());
 let file: string;
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "tortie-rotate-"));
-  file = join(directory, "cni.log");
+  file = join(directory.path, "cni.log");
 });
-afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
 const LIMITS: RotationLimits = { maxBytes: 10, maxAgeDays: 30, maxCount: 10 };
 const at = (time: string) => () => new Date(time);
@@ -22,7 +20,7 @@ describe("rotation of a log file", () => {
     expect(rotated).toMatch(new RegExp(`^cni\\.log-2026-11-21T09-24-26\\.179Z-${process.pid}\\.\\d+\\.zst$`));
     expect(others).toEqual([]);
     expect(textOf(rotated)).toBe("a line that is long enough\n");
-    expect(statSync(join(directory, rotated)).mode & 0o777).toBe(0o640);
+    expect(statSync(join(directory.path, rotated)).mode & 0o777).toBe(0o640);
   });
 
   it("is read back whole, however many pieces it was compressed in", () => {
@@ -31,7 +29,7 @@ describe("rotation of a log file", () => {
     rotate(file, LIMITS);
     const [rotated = ""] = logs();
     expect(textOf(rotated) === text).toBe(true);
-    expect(statSync(join(directory, rotated)).size).toBeLessThan(text.length / 10);
+    expect(statSync(join(directory.path, rotated)).size).toBeLessThan(text.length / 10);
   });
 
   it("leaves a file alone that somebody else has rotated meanwhile", () => {
@@ -62,7 +60,7 @@ describe("rotation of a log file", () => {
   it("counts the uncompressed file of a process that was killed, and removes nobody else's files", () => {
     const killed = "cni.log-2026-01-01T00-00-00.000Z-77.0";
     const others = ["cni.log-backup", "cni.log-2026.zst", "other.log-2026-01-01T00-00-00.000Z-77.0"];
-    for (const name of [killed, ...others]) writeFileSync(join(directory, name), "x");
+    for (const name of [killed, ...others]) writeFileSync(join(directory.path, name), "x");
     writeFileSync(file, "long enough\n");
     rotate(file, LIMITS, at("2026-11-21T09:24:26.179Z"));
     expect(logs()).not.toContain(killed);
@@ -70,7 +68,7 @@ describe("rotation of a log file", () => {
   });
 
   it("follows a symbolic link: the file moves, the link stays", () => {
-    const target = join(directory, "target.log");
+    const target = join(directory.path, "target.log");
     writeFileSync(target, "long enough\n");
     symlinkSync(target, file);
     rotate(file, LIMITS);
@@ -103,12 +101,12 @@ describe("many processes that log into one file", () => {
 
 /** Names beside the lock, in order. */
 function logs(): string[] {
-  return readdirSync(directory)
+  return readdirSync(directory.path)
     .filter((name) => !name.endsWith(".lock"))
     .sort();
 }
 
 function textOf(name: string): string {
-  const bytes = readFileSync(join(directory, name));
+  const bytes = readFileSync(join(directory.path, name));
   return (name.endsWith(".zst") ? Buffer.from(Bun.zstdDecompressSync(bytes)) : bytes).toString();
 }

@@ -1,16 +1,12 @@
 /** Two names that change places in one step. */
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { SystemError } from "../../../../lib/system/files.ts";
 import { exchangeNames } from "../../../../lib/system/write-whole.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
-let directory = "";
-const at = (name: string) => join(directory, name);
-beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "tortie-exchange-"));
-});
-afterEach(() => rmSync(directory, { recursive: true, force: true }));
+const directory = fresh(() => new TemporaryDirectory());
+const at = (name: string) => join(directory.path, name);
 
 it("swaps two directories with what is in them", () => {
   for (const name of ["one", "other"]) {

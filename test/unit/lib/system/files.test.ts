@@ -1,5 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { execaSync } from "execa";
 import {
@@ -17,33 +16,30 @@ import {
   statusOf,
   writeAll,
 } from "../../../../lib/system/files.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
-let directory: string;
-beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "tortie-files-"));
-});
-afterEach(() => rmSync(directory, { recursive: true, force: true }));
+const directory = fresh(() => new TemporaryDirectory());
 
-const modeOf = (...path: string[]) => statSync(join(directory, ...path)).mode & 0o777;
+const modeOf = (...path: string[]) => statSync(join(directory.path, ...path)).mode & 0o777;
 
 describe("A failed call on a file", () => {
   it.each<[string, string, () => unknown]>([
-    ["open", "ENOENT", () => openFile(join(directory, "absent"), O_RDWR)],
-    ["open", "ENOENT", () => readText(join(directory, "absent"))],
-    ["read", "EISDIR", () => readText(directory)],
-    ["rename", "ENOENT", () => replaceFile(join(directory, "absent"), join(directory, "target"))],
-    ["unlink", "EISDIR", () => removeFile(directory)],
+    ["open", "ENOENT", () => openFile(join(directory.path, "absent"), O_RDWR)],
+    ["open", "ENOENT", () => readText(join(directory.path, "absent"))],
+    ["read", "EISDIR", () => readText(directory.path)],
+    ["rename", "ENOENT", () => replaceFile(join(directory.path, "absent"), join(directory.path, "target"))],
+    ["unlink", "EISDIR", () => removeFile(directory.path)],
     ["stat", "EINVAL", () => statusOf("zero\0byte")],
   ])("%s says which call, and %s", (call, code, work) => {
     expect(work).toThrow(expect.objectContaining({ name: "SystemError", code, message: expect.stringMatching(`^${call} `) }));
   });
 
   it("is none where only the state of affairs is asked for", () => {
-    expect(statusOf(join(directory, "absent"))).toBeUndefined();
-    writeFileSync(join(directory, "file"), "");
-    expect(statusOf(join(directory, "file", "below"))).toBeUndefined();
-    expect(isExecutable(join(directory, "file"))).toBe(false);
-    expect(() => removeFile(join(directory, "absent"))).not.toThrow();
+    expect(statusOf(join(directory.path, "absent"))).toBeUndefined();
+    writeFileSync(join(directory.path, "file"), "");
+    expect(statusOf(join(directory.path, "file", "below"))).toBeUndefined();
+    expect(isExecutable(join(directory.path, "file"))).toBe(false);
+    expect(() => removeFile(join(directory.path, "absent"))).not.toThrow();
   });
 });
 
@@ -51,8 +47,8 @@ describe("A new directory", () => {
   it.each([0o000, 0o077])("L6: has the mode it was asked for under umask %o, and so have those above it", (mask) => {
     const umask = process.umask(mask);
     try {
-      makeDirectories(join(directory, "a", "b"), 0o755);
-      makeDirectories(join(directory, "a", "b", "c"), 0o700);
+      makeDirectories(join(directory.path, "a", "b"), 0o755);
+      makeDirectories(join(directory.path, "a", "b", "c"), 0o700);
     } finally {
       process.umask(umask);
     }
@@ -60,9 +56,9 @@ describe("A new directory", () => {
   });
 
   it("leaves one that is there as it is, behind a symbolic link too", () => {
-    makeDirectories(join(directory, "there"), 0o711);
-    symlinkSync("there", join(directory, "link"));
-    makeDirectories(join(directory, "link"), 0o755);
+    makeDirectories(join(directory.path, "there"), 0o711);
+    symlinkSync("there", join(directory.path, "link"));
+    makeDirectories(join(directory.path, "link"), 0o755);
     expect(modeOf("there")).toBe(0o711);
   });
 });
@@ -91,7 +87,7 @@ describe("A pipe that does not block", () => {
 
   it("gets all of a text that is larger than it, when the reader is slow", async () => {
     const size = 1 << 20;
-    const path = join(directory, "out");
+    const path = join(directory.path, "out");
     const writer = `
       import { openFile, O_NONBLOCK, O_WRONLY, writeAll } from "${process.cwd()}/lib/system/files.ts";
       writeAll(openFile("/proc/self/fd/1", O_WRONLY | O_NONBLOCK), new Uint8Array(${size}).fill(120));`;
@@ -101,7 +97,7 @@ describe("A pipe that does not block", () => {
   });
 
   function fifo(): number {
-    const path = join(directory, "fifo");
+    const path = join(directory.path, "fifo");
     execaSync("mkfifo", [path]);
     return openFile(path, O_RDWR | O_NONBLOCK);
   }

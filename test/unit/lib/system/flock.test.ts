@@ -1,19 +1,15 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readFileSync, statSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { execaSync } from "execa";
 import { lockFile, lockHolder, tryLockFile } from "../../../../lib/system/flock.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 import { holdLock } from "../../../support/lock-holder-process.ts";
 
-let dir = "";
-beforeEach(() => {
-  dir = mkdtempSync(join(tmpdir(), "tortie-flock-"));
-});
-afterEach(() => rmSync(dir, { recursive: true }));
+const dir = fresh(() => new TemporaryDirectory());
 
 describe("the lock of a file", () => {
   it("is created private, in a directory made for it, and stays empty and in place", () => {
-    const path = join(dir, "run", "calico", "ipam.lock");
+    const path = join(dir.path, "run", "calico", "ipam.lock");
     lockFile(path)[Symbol.dispose]();
     expect(statSync(path).mode & 0o777).toBe(0o600);
     expect(readFileSync(path, "utf8")).toBe("");
@@ -22,30 +18,30 @@ describe("the lock of a file", () => {
   it("L6: lies in directories that others cannot write, whatever the umask is", () => {
     const before = process.umask(0);
     try {
-      lockFile(join(dir, "run", "calico", "ipam.lock"))[Symbol.dispose]();
+      lockFile(join(dir.path, "run", "calico", "ipam.lock"))[Symbol.dispose]();
     } finally {
       process.umask(before);
     }
-    for (const made of ["run", "run/calico"]) expect(statSync(join(dir, made)).mode & 0o777).toBe(0o755);
+    for (const made of ["run", "run/calico"]) expect(statSync(join(dir.path, made)).mode & 0o777).toBe(0o755);
   });
 
   it("L6: is not looked for behind a symbolic link, which could make root create any file", () => {
-    const path = join(dir, "lock");
-    symlinkSync(join(dir, "elsewhere"), path);
+    const path = join(dir.path, "lock");
+    symlinkSync(join(dir.path, "elsewhere"), path);
     expect(() => tryLockFile(path)).toThrow(path);
     expect(() => lockFile(path)).toThrow(path);
-    expect(existsSync(join(dir, "elsewhere"))).toBe(false);
+    expect(existsSync(join(dir.path, "elsewhere"))).toBe(false);
   });
 
   it("does not wait for the writer of a FIFO that lies in its place", () => {
-    const path = join(dir, "lock");
+    const path = join(dir.path, "lock");
     expect(execaSync("mkfifo", [path]).exitCode).toBe(0);
     using lock = tryLockFile(path);
     expect(lock).toBeDefined();
   });
 
   it("excludes flock(1), which takes the same kind of lock as Calico's plugin", () => {
-    const path = join(dir, "lock");
+    const path = join(dir.path, "lock");
     const probe = () => execaSync("flock", ["--nonblock", path, "/bin/true"], { reject: false }).exitCode;
     {
       using lock = tryLockFile(path);
@@ -56,7 +52,7 @@ describe("the lock of a file", () => {
   });
 
   it("is not had, and not waited for, while another process or another call of this one has it", async () => {
-    const path = join(dir, "lock");
+    const path = join(dir.path, "lock");
     const holder = await holdLock(path, 60);
     expect(tryLockFile(path)).toBeUndefined();
     holder.kill("SIGKILL");
@@ -69,7 +65,7 @@ describe("the lock of a file", () => {
   });
 
   it("leaves no descriptor open when it is not had", () => {
-    const path = join(dir, "lock");
+    const path = join(dir.path, "lock");
     using _lock = lockFile(path);
     const open = () => execaSync("ls", [`/proc/${process.pid}/fd`]).stdout.split("\n").length;
     const before = open();
@@ -78,7 +74,7 @@ describe("the lock of a file", () => {
   });
 
   it("is waited for until the holder lets go", async () => {
-    const path = join(dir, "lock");
+    const path = join(dir.path, "lock");
     await holdLock(path, 0.3);
     const before = performance.now();
     using _lock = lockFile(path);
@@ -93,15 +89,15 @@ describe("the lock of a file", () => {
 
 describe("the holder of a lock", () => {
   it("is named by its process, and by the program that it runs", async () => {
-    const path = join(dir, "lock");
+    const path = join(dir.path, "lock");
     const holder = await holdLock(path, 60);
     expect(lockHolder(path)).toBe(`pid ${holder.pid} (sleep)`);
     holder.kill("SIGKILL");
   });
 
   it("is not the one of another file, nor one that only waits", async () => {
-    const path = join(dir, "lock");
-    const other = await holdLock(join(dir, "other"), 60);
+    const path = join(dir.path, "lock");
+    const other = await holdLock(join(dir.path, "other"), 60);
     const holder = await holdLock(path, 60);
     const waiting = Bun.spawn(["/usr/bin/flock", path, "/bin/true"]);
     const isWaiting = () => readFileSync("/proc/locks", "utf8").includes(` ${waiting.pid} `);
@@ -112,6 +108,6 @@ describe("the holder of a lock", () => {
   });
 
   it("is another process when nobody can be named", () => {
-    expect(lockHolder(join(dir, "nothing"))).toBe("another process");
+    expect(lockHolder(join(dir.path, "nothing"))).toBe("another process");
   });
 });

@@ -1,17 +1,13 @@
 /** What proves a sandbox. The only namespace that a unit test has is its own, which is also the one that must be refused. */
-import { closeSync, mkdtempSync, openSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { closeSync, openSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Sandbox, type SeenSandbox, seenOf, withCookie } from "../../../../lib/system/sandbox.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
 const OWN = "/proc/self/ns/net";
 const INSISTING = { allowsOwn: true };
 
-let directory: string;
-beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "tortie-sandbox-"));
-});
-afterEach(() => rmSync(directory, { recursive: true, force: true }));
+const directory = fresh(() => new TemporaryDirectory());
 
 function seen(path: string, changes: Partial<SeenSandbox> = {}): SeenSandbox {
   const { dev, ino } = statSync(path);
@@ -44,10 +40,10 @@ describe("A sandbox", () => {
   });
 
   it("G2: is not had where the path leads to another one, to nothing, or to something else, nor where nobody saw which it was", () => {
-    const file = join(directory, "file");
+    const file = join(directory.path, "file");
     writeFileSync(file, "");
     expect(wordOf(() => Sandbox.seen(seen(OWN, { ino: "1" }), INSISTING))).toBe("netns-changed");
-    expect(wordOf(() => Sandbox.seen(seen(OWN, { path: join(directory, "missing") }), INSISTING))).toBe("netns-missing");
+    expect(wordOf(() => Sandbox.seen(seen(OWN, { path: join(directory.path, "missing") }), INSISTING))).toBe("netns-missing");
     expect(wordOf(() => Sandbox.seen(seen(file), INSISTING))).toBe("netns-invalid");
     expect(wordOf(() => Sandbox.seen({ path: OWN }, INSISTING))).toBe("netns-unproven");
   });

@@ -1,15 +1,13 @@
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { memberMemory } from "../../../../../lib/datastore/etcd/members.ts";
+import { fresh, TemporaryDirectory } from "../../../../support/fixtures.ts";
 
-let directory: string;
+const directory = fresh(() => new TemporaryDirectory());
 let path: string;
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "tortie-memory-"));
-  path = join(directory, "run", "members.json");
+  path = join(directory.path, "run", "members.json");
 });
-afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
 describe("What processes tell each other of etcd's members", () => {
   it("is read as it was written, and nobody else may read it", () => {
@@ -37,9 +35,9 @@ describe("What processes tell each other of etcd's members", () => {
   });
 
   it("is lost without a word where it cannot be written", () => {
-    writeFileSync(join(directory, "run"), "a file in the way");
+    writeFileSync(join(directory.path, "run"), "a file in the way");
     memberMemory(path).write(new Map([["http://a:2379", { failures: 1, restsUntil: 0 }]]));
     expect(memberMemory(path).read()).toEqual(new Map());
-    expect(readFileSync(join(directory, "run"), "utf8")).toBe("a file in the way");
+    expect(readFileSync(join(directory.path, "run"), "utf8")).toBe("a file in the way");
   });
 });

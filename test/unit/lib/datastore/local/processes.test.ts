@@ -1,14 +1,10 @@
-import { copyFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { copyFileSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { openLocalDatastore } from "../../../../../lib/datastore/local/local-datastore.ts";
+import { fresh, TemporaryDirectory } from "../../../../support/fixtures.ts";
 import { killedWriter, startStoreClient } from "../../../../support/store-processes.ts";
 
-let directory: string;
-beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "tortie-processes-"));
-});
-afterEach(() => rmSync(directory, { recursive: true }));
+const directory = fresh(() => new TemporaryDirectory());
 
 async function handlesOf(path: string): Promise<readonly string[]> {
   await using store = openLocalDatastore(path);
@@ -17,17 +13,17 @@ async function handlesOf(path: string): Promise<readonly string[]> {
 
 describe("the local store under many processes", () => {
   it("is made by 110 processes at once that all find it missing", async () => {
-    const path = join(directory, "not-yet", "there", "tortie.db");
+    const path = join(directory.path, "not-yet", "there", "tortie.db");
     const clients = Array.from({ length: 110 }, () => startStoreClient(path, "create", 1));
     const outcomes = await Promise.all(clients.map(({ ended }) => ended));
     expect(outcomes.filter(({ output }) => output !== "ok\n")).toEqual([]);
     expect(await handlesOf(path)).toHaveLength(110);
     expect((statSync(path).mode & 0o777).toString(8)).toBe("600");
-    expect((statSync(join(directory, "not-yet", "there")).mode & 0o777).toString(8)).toBe("700");
+    expect((statSync(join(directory.path, "not-yet", "there")).mode & 0o777).toString(8)).toBe("700");
   }, 60_000);
 
   it("loses no update of one object that twelve processes change at once", async () => {
-    const path = join(directory, "tortie.db");
+    const path = join(directory.path, "tortie.db");
     const clients = Array.from({ length: 12 }, () => startStoreClient(path, "count", 25));
     const outcomes = await Promise.all(clients.map(({ ended }) => ended));
     expect(outcomes.filter(({ output }) => output !== "ok\n")).toEqual([]);
@@ -39,7 +35,7 @@ describe("the local store under many processes", () => {
 describe("the local store after a death", () => {
   it("has every write that was confirmed before SIGKILL, and at most the one after", async () => {
     for (const until of [1, 40, 600]) {
-      const path = join(directory, `${until}.db`);
+      const path = join(directory.path, `${until}.db`);
       const confirmed = await killedWriter(path, until);
       expect(confirmed.length).toBeGreaterThanOrEqual(until);
       const stored = await handlesOf(path);
@@ -49,13 +45,13 @@ describe("the local store after a death", () => {
   }, 30_000);
 
   it("opens with a consistent beginning of what was written when power fails at any point of the log", async () => {
-    const path = join(directory, "tortie.db");
+    const path = join(directory.path, "tortie.db");
     // Few enough that none of it was copied from the log into the file, which would have made the log safe first.
     await killedWriter(path, 40, 40);
     const log = readFileSync(`${path}-wal`);
     const counts: number[] = [];
     for (let cut = 0; cut <= 12; cut++) {
-      const copy = join(directory, `cut-${cut}.db`);
+      const copy = join(directory.path, `cut-${cut}.db`);
       copyFileSync(path, copy);
       writeFileSync(`${copy}-wal`, log.subarray(0, Math.floor((log.length * cut) / 12) - (cut % 3) * 17));
       const stored = await handlesOf(copy);
@@ -67,7 +63,7 @@ describe("the local store after a death", () => {
   }, 30_000);
 
   it("begins anew when its maker was killed before anything was in the file", async () => {
-    const path = join(directory, "tortie.db");
+    const path = join(directory.path, "tortie.db");
     writeFileSync(path, "");
     expect(await handlesOf(path)).toEqual([]);
   });

@@ -1,25 +1,29 @@
 import { Database } from "bun:sqlite";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { execaSync } from "execa";
 import { DatastoreError } from "../../../../../lib/datastore/errors.ts";
 import { openLocalDatastore } from "../../../../../lib/datastore/local/local-datastore.ts";
 import { TortieError } from "../../../../../lib/errors/errors.ts";
+import { fresh, TemporaryDirectory } from "../../../../support/fixtures.ts";
 import { fullBlock, samplePool } from "../../../../support/samples.ts";
 
-let directory: string;
+const directory = fresh(() => new TemporaryDirectory());
 let path: string;
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "tortie-refusal-"));
-  path = join(directory, "tortie.db");
+  path = join(directory.path, "tortie.db");
 });
-afterEach(() => rmSync(directory, { recursive: true }));
 
 /** A store of a few dozen pages, closed, so that all of it is in the one file. */
 async function makeStore(): Promise<void> {
   await using store = openLocalDatastore(path);
   for (let block = 0; block < 8; block++) await store.blocks.create(`10.40.${block}.0/26`, fullBlock(`10.40.${block}.0/26`, "node-a"));
+}
+
+function change(...statements: readonly string[]): void {
+  const database = new Database(path);
+  for (const statement of statements) database.run(statement);
+  database.close();
 }
 
 async function use(): Promise<unknown> {
@@ -41,9 +45,9 @@ async function refusal(): Promise<unknown> {
 
 function snapshot(): Record<string, string> {
   const files: Record<string, string> = {};
-  for (const name of readdirSync(directory)) {
-    const stat = statSync(join(directory, name));
-    files[name] = stat.isFile() ? `${stat.size} ${readFileSync(join(directory, name)).toString("base64")}` : "other";
+  for (const name of readdirSync(directory.path)) {
+    const stat = statSync(join(directory.path, name));
+    files[name] = stat.isFile() ? `${stat.size} ${readFileSync(join(directory.path, name)).toString("base64")}` : "other";
   }
   return files;
 }
@@ -87,9 +91,7 @@ describe("a damaged local store is refused and left as it is", () => {
 
   it("when an object in it is no longer what it was", async () => {
     await makeStore();
-    const database = new Database(path);
-    database.run("UPDATE objects SET detail = substr(detail, 1, 100) WHERE key = '10-40-3-0-26'");
-    database.close();
+    change("UPDATE objects SET detail = substr(detail, 1, 100) WHERE key = '10-40-3-0-26'");
     const error = await refusal();
     expectWord(error, "datastore-damaged");
     expect(String(error)).toContain("10-40-3-0-26");
@@ -97,36 +99,24 @@ describe("a damaged local store is refused and left as it is", () => {
 
   it("when its tables are gone", async () => {
     await makeStore();
-    const database = new Database(path);
-    database.run("DROP TABLE objects");
-    database.close();
+    change("DROP TABLE objects");
     expectWord(await refusal(), "datastore-damaged");
   });
 });
 
 describe("a file of others is refused and left as it is", () => {
-  it("when another program's database has the name", async () => {
-    const database = new Database(path);
-    database.run("CREATE TABLE customers (name TEXT)");
-    database.close();
-    const error = await refusal();
-    expectWord(error, "datastore-foreign");
-  });
-
-  it("when another program's database with its own application_id has the name", async () => {
-    const database = new Database(path);
-    database.run("PRAGMA application_id = 252006675; PRAGMA user_version = 1");
-    database.run("CREATE TABLE objects (kind, key, revision, value, detail)");
-    database.close();
-    expectWord(await refusal(), "datastore-foreign");
-  });
-
-  it("when a newer tortie wrote it", async () => {
-    await makeStore();
-    const database = new Database(path);
-    database.run("PRAGMA user_version = 2");
-    database.close();
-    expectWord(await refusal(), "datastore-newer");
+  it.each([
+    ["another program's database has the name", "datastore-foreign", ["CREATE TABLE customers (name TEXT)"]],
+    [
+      "another program's database with its own application_id has the name",
+      "datastore-foreign",
+      ["PRAGMA application_id = 252006675; PRAGMA user_version = 1", "CREATE TABLE objects (kind, key, revision, value, detail)"],
+    ],
+    ["a newer tortie wrote it", "datastore-newer", ["PRAGMA user_version = 2"]],
+  ])("when %s", async (_what, word, statements) => {
+    if (word === "datastore-newer") await makeStore();
+    change(...statements);
+    expectWord(await refusal(), word);
   });
 
   it("when a newer tortie is at work on it, and only the log says so", async () => {

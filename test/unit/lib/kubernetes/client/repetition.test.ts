@@ -40,6 +40,9 @@ describe("repeating a request", () => {
 
   const outcome = (client: ApiClient, request: ApiRequest): Promise<unknown> => client.request(request).catch((error: unknown) => error);
 
+  /** Seconds that the last try was given. */
+  const limitOf = (failure: unknown): number => Number(/no answer within (\S+) s/.exec(String(failure))?.[1]);
+
   describe.each<[string, Reply]>([
     ["the connection breaks without an answer", "close"],
     ["the connection breaks in the middle of the head", { raw: "HTTP/1.1 200 OK\r\nContent-Ty", close: true }],
@@ -154,10 +157,10 @@ describe("repeating a request", () => {
     const { client } = start(["hold"]);
     const start0 = performance.now();
 
-    expect(await outcome(client, { ...GET, timeoutMs: 300 })).toMatchObject({
-      status: 0,
-      message: expect.stringMatching(/no answer within 0\.(3|29\d)/),
-    });
+    const failure = await outcome(client, { ...GET, timeoutMs: 300 });
+    expect(failure).toMatchObject({ status: 0 });
+    expect(limitOf(failure)).toBeGreaterThan(0);
+    expect(limitOf(failure)).toBeLessThanOrEqual(0.3);
     expect(performance.now() - start0).toBeLessThan(DEFAULT_LIMITS.try);
   });
 
@@ -165,7 +168,9 @@ describe("repeating a request", () => {
     const { server, client } = start(["hold", OK], { try: 100 });
 
     expect(await outcome(client, GET)).toBe('{"ok":true}');
-    expect(server.connections).toBe(2);
+    // On a busy machine a connection may take longer than a try, and then there are more of them.
+    const [held, answered] = server.requests;
+    expect(answered?.connection).toBeGreaterThan(held?.connection ?? Infinity);
   });
 
   it("has the limits that the documentation names", () => {
@@ -183,12 +188,10 @@ describe("repeating a request", () => {
 
   it("gives later requests less time when earlier ones have used up its patience", async () => {
     const { client } = start(["hold"], { request: 1500, try: 1500, patience: 1400, least: 50 });
-    const start0 = performance.now();
-    await outcome(client, GET);
-    const begin = performance.now();
+    const [first, second] = [await outcome(client, GET), await outcome(client, GET)];
 
-    expect(await outcome(client, GET)).toMatchObject({ status: 0 });
-    expect(performance.now() - begin).toBeLessThan(begin - start0);
+    expect(second).toMatchObject({ status: 0 });
+    expect(limitOf(second)).toBeLessThan(limitOf(first));
   });
 
   it("does not wait long for a server that is not there", async () => {
@@ -208,7 +211,6 @@ describe("repeating a request", () => {
 
   it("reaches a server that comes back within that time", async () => {
     const { server, client } = start([OK], { firstPause: 50, longestPause: 50, refused: 5000 });
-    await outcome(client, GET);
     const { port } = server;
     server[Symbol.dispose]();
     const asked = outcome(client, BLIND_PUT);
@@ -316,9 +318,9 @@ describe("repeating a request", () => {
   );
 
   it("fails what is under way and whatever follows when it is closed", async () => {
-    const { client } = start(["hold"]);
+    const { server, client } = start(["hold"]);
     const asked = outcome(client, GET);
-    await Bun.sleep(50);
+    while (server.requests.length === 0) await Bun.sleep(5);
     client.close();
 
     expect(await asked).toMatchObject({ name: "ApiError", status: 0 });

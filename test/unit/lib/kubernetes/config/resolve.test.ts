@@ -1,10 +1,10 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { decodeNetworkConfig } from "../../../../../lib/config/decode.ts";
 import type { JsonObject } from "../../../../../lib/json/value.ts";
 import type { ApiConfig } from "../../../../../lib/kubernetes/config/api-config.ts";
 import { resolveApiConfig } from "../../../../../lib/kubernetes/config/resolve.ts";
+import { fresh, TemporaryDirectory } from "../../../../support/fixtures.ts";
 
 const pem = (kind: string, body: string) => `-----BEGIN ${kind}-----\n${body}\n-----END ${kind}-----\n`;
 const CA = pem("CERTIFICATE", "authority");
@@ -12,21 +12,19 @@ const CERTIFICATE = pem("CERTIFICATE", "mine");
 const KEY = pem("EC PRIVATE KEY", "mine");
 
 describe("resolveApiConfig", () => {
-  let dir: string;
+  const dir = fresh(() => new TemporaryDirectory());
   let kubeconfig: string;
   beforeEach(() => {
-    dir = mkdtempSync(join(tmpdir(), "tortie-kubeconfig-"));
-    kubeconfig = join(dir, "kubeconfig");
+    kubeconfig = join(dir.path, "kubeconfig");
     write("ca.crt", CA);
     write("me.crt", CERTIFICATE);
     write("me.key", KEY);
     write("token", "from-file\n");
   });
-  afterEach(() => rmSync(dir, { recursive: true }));
 
   function write(name: string, text: string): string {
-    writeFileSync(join(dir, name), text);
-    return join(dir, name);
+    writeFileSync(join(dir.path, name), text);
+    return join(dir.path, name);
   }
 
   const resolve = (netconf: JsonObject = { kubernetes: { kubeconfig } }, env: Readonly<Record<string, string>> = {}): ApiConfig =>
@@ -79,7 +77,7 @@ describe("resolveApiConfig", () => {
     it("with paths that are relative to its folder", () => {
       writeKubeconfig(
         { "certificate-authority": "ca.crt" },
-        { "client-certificate": "./me.crt", "client-key": join(dir, "me.key"), tokenFile: "token" },
+        { "client-certificate": "./me.crt", "client-key": join(dir.path, "me.key"), tokenFile: "token" },
       );
 
       expect(resolve()).toMatchObject({
@@ -146,7 +144,7 @@ describe("resolveApiConfig", () => {
 
       expect(resolve().identity.plugin).toEqual({
         apiVersion: "client.authentication.k8s.io/v1",
-        command: `${dir}/bin/login`,
+        command: `${dir.path}/bin/login`,
         args: ["a"],
         env: { N: "v" },
         needsTerminal: false,
@@ -158,7 +156,7 @@ describe("resolveApiConfig", () => {
     it("and trusts the authorities of the machine where it names none", () => {
       writeKubeconfig({});
 
-      expect(resolve(undefined, { SSL_CERT_FILE: join(dir, "ca.crt") }).trust.certificateAuthority).toBe(CA);
+      expect(resolve(undefined, { SSL_CERT_FILE: join(dir.path, "ca.crt") }).trust.certificateAuthority).toBe(CA);
     });
 
     it("by the context that K8S_CURRENT_CONTEXT names", () => {
@@ -179,12 +177,12 @@ describe("resolveApiConfig", () => {
     });
 
     it("of several files joined by a colon: missing ones are passed over, the first to say something counts", () => {
-      mkdirSync(join(dir, "sub"));
+      mkdirSync(join(dir.path, "sub"));
       write("sub/token", "from-sub");
       const first = write("sub/one", JSON.stringify({ users: [{ name: "u", user: { tokenFile: "token" } }] }));
       const second = writeKubeconfig({}, { token: "from-second" });
 
-      expect(resolve({}, { KUBECONFIG: `${dir}/nowhere:${first}:${second}` })).toMatchObject({
+      expect(resolve({}, { KUBECONFIG: `${dir.path}/nowhere:${first}:${second}` })).toMatchObject({
         server: { hostname: "10.96.0.1" },
         identity: { authorization: "Bearer from-sub", description: `user "u" of ${first}` },
       });
@@ -193,8 +191,8 @@ describe("resolveApiConfig", () => {
     it("of two files of which one is missing", () => {
       const only = writeKubeconfig({}, { token: "only" });
 
-      expect(resolve({}, { KUBECONFIG: `${dir}/nowhere:${only}` }).identity.authorization).toBe("Bearer only");
-      expect(resolve({}, { KUBECONFIG: `${only}:${dir}/nowhere` }).identity.authorization).toBe("Bearer only");
+      expect(resolve({}, { KUBECONFIG: `${dir.path}/nowhere:${only}` }).identity.authorization).toBe("Bearer only");
+      expect(resolve({}, { KUBECONFIG: `${only}:${dir.path}/nowhere` }).identity.authorization).toBe("Bearer only");
     });
 
     it("once more when it is told to", () => {
@@ -240,7 +238,7 @@ describe("resolveApiConfig", () => {
     ])("%s", (_what, text, message) => {
       write("kubeconfig", text);
 
-      expect(() => resolve()).toThrow(refusal("kubeconfig-invalid", new RegExp(message.source.replaceAll("DIR", dir))));
+      expect(() => resolve()).toThrow(refusal("kubeconfig-invalid", new RegExp(message.source.replaceAll("DIR", dir.path))));
     });
 
     it.each<[string, Readonly<Record<string, unknown>>, Readonly<Record<string, unknown>>, string]>([
@@ -325,8 +323,8 @@ describe("resolveApiConfig", () => {
     });
 
     it("it is a folder", () => {
-      expect(() => resolve({ kubernetes: { kubeconfig: dir } })).toThrow(
-        refusal("kubeconfig-unreadable", `error loading config file "${dir}": is a directory`),
+      expect(() => resolve({ kubernetes: { kubeconfig: dir.path } })).toThrow(
+        refusal("kubeconfig-unreadable", `error loading config file "${dir.path}": is a directory`),
       );
     });
 
@@ -408,18 +406,18 @@ describe("resolveApiConfig", () => {
     });
 
     it("in the kubeconfig of the home folder where nothing else is said", () => {
-      mkdirSync(join(dir, ".kube"));
+      mkdirSync(join(dir.path, ".kube"));
       write(".kube/config", JSON.stringify(kubeconfigOf({ server: "https://home" })));
 
-      expect(root(resolve({}, { HOME: dir }))).toBe("https://home:443");
-      expect(root(resolve({}, { HOME: dir, K8S_API_ENDPOINT: "https://a" }))).toBe("https://a:443");
+      expect(root(resolve({}, { HOME: dir.path }))).toBe("https://home:443");
+      expect(root(resolve({}, { HOME: dir.path, K8S_API_ENDPOINT: "https://a" }))).toBe("https://a:443");
     });
 
     it("nowhere, and says where it looked (recording ipam kubeconfig-absent)", () => {
-      expect(() => resolve({}, { HOME: dir })).toThrow(
+      expect(() => resolve({}, { HOME: dir.path })).toThrow(
         refusal(
           "kubeconfig-missing",
-          `invalid configuration: no configuration has been provided: neither kubernetes.kubeconfig nor an API server is set, ${dir}/.kube/config is not there`,
+          `invalid configuration: no configuration has been provided: neither kubernetes.kubeconfig nor an API server is set, ${dir.path}/.kube/config is not there`,
         ),
       );
     });
@@ -460,7 +458,7 @@ describe("resolveApiConfig", () => {
 
     it("and K8S_CERT_FILE and K8S_KEY_FILE, after policy unless they begin with CALICO_", () => {
       const { certificate, key } = other();
-      const policy = { k8s_client_certificate: join(dir, "me.crt"), k8s_client_key: join(dir, "me.key") };
+      const policy = { k8s_client_certificate: join(dir.path, "me.crt"), k8s_client_key: join(dir.path, "me.key") };
       const used = (env: Readonly<Record<string, string>>, netconf: JsonObject) => resolve(netconf, env).identity.certificate?.key;
 
       expect(used({ K8S_CERT_FILE: certificate, K8S_KEY_FILE: key }, { kubernetes: { kubeconfig } })).toBe(pem("PRIVATE KEY", "other"));
@@ -529,9 +527,9 @@ describe("resolveApiConfig", () => {
       [{ policy: { k8s_auth_token: "s3cr3t s3cr3t" } }, {}, "kubeconfig-invalid", "key policy.k8s_auth_token holds white space"],
       [{ kubernetes: { k8s_api_root: "ftp://a" } }, {}, "kubeconfig-invalid", 'key kubernetes.k8s_api_root is "ftp://a"'],
     ])("and refuses %j %j", (netconf, env, word, message) => {
-      const inDir = (text: string) => text.replaceAll("KEY)", `${dir}/me.key)`);
+      const inDir = (text: string) => text.replaceAll("KEY)", `${dir.path}/me.key)`);
       const paths = (value: unknown): string =>
-        JSON.stringify(value).replaceAll('"KEY"', `"${dir}/me.key"`).replaceAll('"CERT"', `"${dir}/me.crt"`);
+        JSON.stringify(value).replaceAll('"KEY"', `"${dir.path}/me.key"`).replaceAll('"CERT"', `"${dir.path}/me.crt"`);
 
       expect(() => resolve({ kubernetes: { kubeconfig }, ...JSON.parse(paths(netconf)) }, JSON.parse(paths(env)))).toThrow(
         refusal(word, inDir(message)),
