@@ -3,10 +3,18 @@ import { assignmentsOf, type HistoryEntry, wasAssigned } from "../../handover/hi
 import { ERROR_CATALOGUE } from "../../lib/errors/error-catalogue.ts";
 import type { ErrorWord } from "../../lib/errors/errors.ts";
 import { type CheckResult, failed, warned } from "../report.ts";
-import type { Explanation, Standing } from "./explanation.ts";
+import type { Explanation, Standing, Subject, SubjectKind } from "./explanation.ts";
 import type { ExplainFacts } from "./facts.ts";
 import { judgeAttachment } from "./judge.ts";
 
+const ELSEWHERE = "look for it on its own node, or in what the runtime says: kubectl describe pod";
+const ABSENT: Readonly<Record<SubjectKind, string>> = {
+  pod: ELSEWHERE,
+  container: ELSEWHERE,
+  interface: "see the host ends of this node with: tortiectl node endpoints",
+  ip: "it is not Tortie's to give: see whether the host itself has it (ip address), and which pools there are (tortiectl ipam show)",
+  word: "",
+};
 const NOTHING_TO_DO = "nothing: all is as it should be";
 
 export function explain(facts: ExplainFacts): Explanation {
@@ -27,14 +35,16 @@ export function explain(facts: ExplainFacts): Explanation {
     history,
     results,
     ...(word !== undefined && { word }),
-    next: word?.next ?? nextOf(results, standing),
+    next: word?.next ?? nextOf(results, standing, subject),
   };
 }
 
-function nextOf(results: readonly CheckResult[], standing: Standing): string {
+function nextOf(results: readonly CheckResult[], standing: Standing, { kind, at }: Subject): string {
   const gravest = results.find(({ status }) => status === "failed") ?? results.find(({ status }) => status === "warning");
   if (gravest?.next !== undefined) return gravest.next;
-  return standing === "absent" ? "look for it on its own node, or in what the runtime says: kubectl describe pod" : NOTHING_TO_DO;
+  if (standing !== "absent") return NOTHING_TO_DO;
+  if (at !== undefined) return "the history begins with this boot at the latest: look at its first entries with: tortiectl ipam history";
+  return ABSENT[kind];
 }
 
 const SEVERITY = { failed: 0, warning: 1, skipped: 2, ok: 3 } as const;

@@ -18,6 +18,8 @@ export interface AttachmentFacts {
   readonly sandbox: SandboxStanding;
   /** What the datastore's record says otherwise, one phrase each; `undefined`: it could not be asked. */
   readonly recordDifferences: readonly string[] | undefined;
+  /** Addresses that its runtime asked for. */
+  readonly requested?: readonly string[];
   /** RFC 3339: since when its DEL waits for the agent. */
   readonly deletionWaitsSince?: string;
   /** How the policy's table stands to it; absent: policy is off here. */

@@ -129,7 +129,7 @@ function policy(facts: AttachmentFacts): readonly CheckResult[] {
   if (standing === undefined || hasNoLink(facts)) return [];
   const name = shown.hostEnd?.name ?? "";
   const word = standing.isKnown === undefined ? "policy-table-missing" : standing.isKnown ? "policy-table-edited" : "policy-not-ready";
-  const next = standing.isServed ? `${repairCommand(facts)} --yes` : `${ONLY_AGENT}; or open every pod of this node: tortiectl policy off`;
+  const next = standing.isServed ? repairCommand(facts) : `${ONLY_AGENT}; or open every pod of this node: tortiectl policy off`;
   return wrongInPolicy(standing, name).map((message) => result("policy", "endpoint", failed(`interface ${name}`, message, { next, word })));
 }
 

@@ -46,10 +46,10 @@ export class ExplainedNode implements AsyncDisposable {
     writeFileSync(join(this.netDir, name), text);
   }
 
-  /** Calls ADD as a runtime does. */
-  async add(name: string, containerId: string, { conf = this.conf, isCached = true } = {}): Promise<Attached> {
+  /** Calls ADD as a runtime does. @param ip the address that it asks for */
+  async add(name: string, containerId: string, { conf = this.conf, isCached = true, ip = "" } = {}): Promise<Attached> {
     const pod = await this.node.addPod(name);
-    const args = podArgs(name, "default", containerId);
+    const args = `${podArgs(name, "default", containerId)}${ip === "" ? "" : `;IP=${ip}`}`;
     const run = await this.node.cni("ADD", { pod, conf: { ...conf, ...this.agent?.netconf }, containerId, args });
     if (run.exit === 0 && isCached) this.#cache(containerId, pod, args, run.json);
     const result = run.json as { ips?: { address: string }[]; interfaces?: { name: string; sandbox?: string }[] };

@@ -3,10 +3,12 @@ import { hostname } from "node:os";
 import { explain, isWord } from "../../../doctor/explain/explain.ts";
 import type { AddressStanding, ExplainedAddress, Explanation, Subject } from "../../../doctor/explain/explanation.ts";
 import type { AttachmentFacts, ExplainFacts } from "../../../doctor/explain/facts.ts";
+import { suggestionFor } from "../../../doctor/validate/finding.ts";
 import type { HistoryEntry, HistoryQuery } from "../../../handover/history.ts";
 import type { EndpointRecord } from "../../../handover/record.ts";
 import { parseGoTimestamp } from "../../../ipam-plugin/workload.ts";
 import { formatAddress, parseAddress } from "../../../lib/addresses/address.ts";
+import { ERROR_CATALOGUE } from "../../../lib/errors/error-catalogue.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import { VERSION } from "../../output.ts";
 import { factsOf } from "../ipam/show-address.ts";
@@ -45,11 +47,12 @@ export async function explainHere(subject: Subject, options: HereOptions): Promi
   const attachments = await Promise.all(matching.map((one) => look(one, viewOf(one.record, agent), rules, sources)));
   const history = await historyAbout(asked, matching, agent, sources);
   const addresses = await addressesAbout(asked, attachments, sources);
-  const texts = [...new Set([...addresses.map(({ address }) => address)])];
+  // Nothing can contradict itself about an address that no pool and no block has.
+  const placed = addresses.filter(({ standing }) => standing !== "outside").map(({ address }) => address);
   const surroundings =
     asked.at === undefined
       ? [
-          ...(await addressResults(sources, texts, { graceMs: GRACE_MS })),
+          ...(await addressResults(sources, placed, { graceMs: GRACE_MS })),
           ...agent.results,
           ...policyResults(rules, agent, attachments),
           ...(await storeResults(sources)),
@@ -70,13 +73,22 @@ function canonical(subject: Subject): Subject {
     return { ...subject, name: formatAddress(address) };
   }
   if (kind === "pod" && !/^[^/]+\/[^/]+$/.test(name))
-    throw new TortieError("option-invalid", `"${name}" is not a pod's name: NAMESPACE/NAME is wanted`);
-  if (kind === "word" && !isWord(name)) {
-    throw new TortieError("option-invalid", `"${name}" is no word of docs/reference/errors.md`, {
-      next: "name what is meant: pod NAMESPACE/NAME, ip ADDRESS, interface NAME or container ID; or a word such as addresses-exhausted",
+    throw new TortieError("option-invalid", `"${name}" is not a pod's name: NAMESPACE/NAME is wanted`, {
+      next: `give its namespace too: tortiectl explain pod default/${name}`,
     });
+  if (kind === "word" && !isWord(name)) {
+    throw new TortieError("option-invalid", `"${name}" is no word of docs/reference/errors.md`, { next: nextOfWord(name) });
   }
   return subject;
+}
+
+/** Says what was probably meant by what is no word. */
+function nextOfWord(name: string): string {
+  const subject = parseAddress(name) !== undefined ? "ip" : name.includes("/") ? "pod" : name.startsWith("cali") ? "interface" : undefined;
+  const word = subject === undefined ? suggestionFor(name, Object.keys(ERROR_CATALOGUE)) : undefined;
+  const meant = subject !== undefined ? `${subject} ${name}` : word;
+  if (meant !== undefined) return `did you mean: tortiectl explain ${meant}`;
+  return "name what is meant: pod NAMESPACE/NAME, ip ADDRESS, interface NAME or container ID; or a word such as addresses-exhausted";
 }
 
 function isAbout({ record, endpoint }: Known, { kind, name }: Subject): boolean {
@@ -157,7 +169,7 @@ async function addressAbout(text: string, attachments: readonly AttachmentFacts[
     const { standing = "", handle, node, pod, since, freeAgain, block, owner, pool } = facts;
     const word = STANDINGS.find(([begin]) => standing.startsWith(begin))?.[1] ?? "unknown";
     const user = attachments.find(({ shown }) => shown.addresses.includes(text));
-    const why = word === "used" ? whyThis({ node, owner, pool, standing }, user?.shown, sources) : undefined;
+    const why = word === "used" ? whyThis({ address: text, node, owner, pool, standing }, user, sources) : undefined;
     const sinceMs = parseGoTimestamp(since);
     const iso = sinceMs === undefined ? since : new Date(sinceMs).toISOString();
     const facets = { handle, node, pod, since: iso, freeAgain, block, blockOwner: owner, pool, why };

@@ -49,6 +49,18 @@ export async function withDesired(record: EndpointRecord, sources: Pick<Sources,
   }
 }
 
+/** Lists the addresses that the runtime asked for, as the call of its ADD says. */
+function requestedOf({ request }: EndpointRecord, { hosts }: Pick<Sources, "hosts">): readonly string[] {
+  if (request?.call === undefined) return [];
+  try {
+    const { call } = resolveCall(parseCall(request.call, "CHECK"), { hosts });
+    return resolveAddCall(call).requested.addresses.map(formatAddress);
+  } catch {
+    // A call that is no longer valid asks for nothing that could be told.
+    return [];
+  }
+}
+
 export async function look(known: Known, agent: AgentView | undefined, rules: Rules, sources: Sources): Promise<AttachmentFacts> {
   const record = await withDesired(known.record, sources);
   const link = record.hostInterface && getLink(sources.host.route, { name: record.hostInterface.name });
@@ -67,6 +79,7 @@ export async function look(known: Known, agent: AgentView | undefined, rules: Ru
     recordDifferences: recordDifferences({ ...known, record }, stored, sources),
     ...(waits !== undefined && { deletionWaitsSince: waits }),
     ...(policy !== undefined && { policy }),
+    requested: requestedOf(record, sources),
   };
 }
 

@@ -175,7 +175,8 @@ export function policyResults({ node }: Rules, { policy }: AgentSeen, attachment
   const told = attachments.flatMap((one) => one.policy?.differences ?? []);
   const asked = policy ?? { isServed: false, differences: [], unread: [], unenforced: undefined };
   const differences = asked.differences.filter((one) => !told.includes(one));
-  const isTold = (kind: string) => kind === "policy-endpoint-unknown" || (kind === "policy-table-missing" && attachments.length > 0);
+  const isTold = (kind: string) =>
+    kind === "policy-endpoint-unknown" || (kind === "policy-table-missing" && attachments.some(({ policy: one }) => one !== undefined));
   return policyFindings({ ...node, ...asked, differences })
     .filter(({ kind }) => !isTold(kind))
     .map(({ kind, message, next }) => result("policy", "node", warned("network policy", message, { next, word: kind })));

@@ -211,6 +211,7 @@ describe("The API of the agent", () => {
       ["GET", "/identity/70000", "/identity/{id}"],
       ["GET", "/policy", "/policy"],
       ["GET", "/policy/table", "/policy/table"],
+      ["POST", "/policy/table", "/policy/table"],
       ["GET", "/policy/explain?from=a/b&to=c/d&port=80", "/policy/explain"],
       ["GET", "/policy/drops", "/policy/drops"],
       ["GET", "/policy/drops/live", "/policy/drops/live"],

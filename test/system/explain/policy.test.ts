@@ -36,7 +36,7 @@ it("an element that is missing is named, and mended at once with nothing else to
   const repaired = await here.here("repair", "pod", "default/web", "--yes");
 
   expect(wrongIn(explained)).toEqual([
-    expect.stringMatching(/^interface cali.*does not know cali.*every packet of it is dropped -> tortiectl repair pod default\/web --yes$/),
+    expect.stringMatching(/^interface cali.*does not know cali.*every packet of it is dropped -> tortiectl repair pod default\/web$/),
     expect.stringMatching(/^interface cali.*not as the agent made it: map from-endpoint lacks cali/),
   ]);
   expect(explained.attachments[0]?.rules).toContainEqual(expect.objectContaining({ by: "policy", isPresent: false }));
@@ -72,7 +72,7 @@ it("a rule of the table that judges all pods, and a table that is gone, are the 
 
   expect(open).toMatchObject({ exit: 1, stdout: expect.stringMatching(/this host: chain forward has other rules/) });
   expect(wrongIn(gone)).toContainEqual(
-    expect.stringMatching(/its table is missing: every packet of cali.* passes -> .*repair pod default\/web --yes$/),
+    expect.stringMatching(/its table is missing: every packet of cali.* passes -> .*repair pod default\/web$/),
   );
   expect(repaired).toMatchObject({ exit: 0, stdout: expect.stringContaining("mended: table inet tortie-policy is missing") });
   expect([await policyTable(here.node), wrongIn(await here.explain("pod", "default/web"))]).toEqual([table, []]);
