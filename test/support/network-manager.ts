@@ -10,10 +10,10 @@ const COMMAND = "/usr/bin/nmcli";
 /** Whether the machine has it: scripts/system-packages installs it only where nothing would start it. */
 export const HAS_NETWORK_MANAGER = existsSync(NETWORK_MANAGER) && HAS_MESSAGE_BUS;
 
-/** Where it keeps its files; whoever looks at this machine as a whole sees them there. */
+/** Where it keeps its files, so that it knows nothing of the real machine's; whoever looks at this one as a whole sees them there. */
 export const NETWORK_MANAGER_BINDS: Readonly<Record<string, string>> = {
   "/run/NetworkManager": "nm-run",
-  "/etc/NetworkManager/conf.d": "nm-conf",
+  "/etc/NetworkManager": "nm-etc",
   "/var/lib/NetworkManager": "nm-lib",
 };
 

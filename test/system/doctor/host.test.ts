@@ -1,6 +1,6 @@
 /** `tortiectl doctor` on a real host: each check finds what was broken, and is well again once somebody did what its next step says. */
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { runHostDoctor } from "../../../doctor/host/doctor.ts";
 import { commandIn, DoctorNode, finding, rowsOf, WELL } from "../../support/doctor.ts";
 import { Firewalld, HAS_FIREWALLD } from "../../support/firewalld.ts";
@@ -235,12 +235,14 @@ describe("neighbours", () => {
     const managed = await host.says("network-manager", { binds });
     expect(managed).toEqual(finding("failed", /NetworkManager manages it/, /then: nmcli general reload/));
     expect(managed[0]?.object).toBe(`interface ${link}`);
-    writeFileSync(join(host.node.dir, "nm-conf/tortie.conf"), unmanagedIn(managed[0]?.next));
+    const file = join(host.node.dir, "nm-etc/conf.d/tortie.conf");
+    mkdirSync(dirname(file));
+    writeFileSync(file, unmanagedIn(managed[0]?.next));
     await manager.command("general", "reload");
     await manager.until(link, false);
     await until("it says that all is well", async () => (await host.says("network-manager", { binds }))[0]?.status === "ok");
     // What a udev rule of the distribution forbids it, no file of its own names.
-    rmSync(join(host.node.dir, "nm-conf/tortie.conf"));
+    rmSync(file);
     expect(await host.says("network-manager", { binds })).toEqual(WELL);
   });
 
