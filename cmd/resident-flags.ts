@@ -6,7 +6,7 @@ import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { type Configurable, type OptionEntry, optionsSchema, variableOf } from "../lib/resident/options.ts";
 import { refuseRuntimeVariables } from "../lib/system/privileges.ts";
 import { VERSION } from "./output.ts";
-import { optionWithoutValue, twiceText, unknownArguments, unknownText } from "./unknown-options.ts";
+import { optionWithoutValue, unknownArguments, unknownText } from "./unknown-options.ts";
 
 /** Says what the command line said: text to print and end with, or the flags that it named. */
 interface CommandLine {
@@ -57,8 +57,6 @@ export async function runResident({ of, about, run }: ResidentProgram, argv: rea
  * @throws Error that says what is wrong with the command line
  */
 export async function parseFlags(of: Configurable, about: string, argv: readonly string[]): Promise<CommandLine> {
-  const twice = twiceText(argv, (name) => ({ name, isList: false }));
-  if (twice !== undefined) throw new Error(twice);
   let output = "";
   const flags: Readonly<Record<string, unknown>> = await parser(of, about, argv).parseAsync([...argv], {}, (_error, _arguments, text) => {
     output = text;
@@ -78,8 +76,8 @@ function parser({ program, table }: Configurable, about: string, argv: readonly 
       .options(options)
       .option("config", { type: "string", group: "Process", description: "JSON file of options by their names [TORTIE_CONFIG]" })
       .option("print-schema", { type: "boolean", group: "Process", description: "Print the JSON Schema of that file" })
-      // "run-dir" alone, not "runDir" as well: what is given is judged by name.
-      .parserConfiguration({ "camel-case-expansion": false })
+      // "run-dir" alone, not "runDir" as well: what is given is judged by name. The last of two counts: extraArgs of the chart come last.
+      .parserConfiguration({ "camel-case-expansion": false, "duplicate-arguments-array": false })
       .strict()
       .version(VERSION)
       .help()

@@ -186,10 +186,7 @@ export class Agent implements AsyncDisposable {
   #spawn(): [ChildProcess, Promise<number | string>] {
     const { args = [], env = {}, binds, program = join(BIN_DIR, "tortie-node") } = this.#options;
     const own = ["--run-dir", this.runDir, "--health-port", "0", "--node-name", "node1"];
-    const line = this.node.commandLine([...this.before, program, ...laterWins([...own, ...args])], {
-      env,
-      ...(binds === undefined ? {} : { binds }),
-    });
+    const line = this.node.commandLine([...this.before, program, ...own, ...args], { env, ...(binds === undefined ? {} : { binds }) });
     // The kernel kills it when Jest dies, however that happens; every program of the line replaces the one before.
     const child = spawn("/usr/bin/setpriv", ["--pdeathsig", "KILL", "--", ...line], { stdio: ["ignore", "pipe", "pipe"] });
     const collect = (chunk: Buffer) => {
@@ -203,20 +200,6 @@ export class Agent implements AsyncDisposable {
     });
     return [child, ended];
   }
-}
-
-/** Leaves out options that stand again further on: the agent takes each once. */
-function laterWins(args: readonly string[]): readonly string[] {
-  const options = new Map<string, string[]>();
-  let words: string[] = [];
-  for (const word of args) {
-    if (word.startsWith("--")) {
-      words = [];
-      options.set(word.replace(/=.*/s, ""), words);
-    }
-    words.push(word);
-  }
-  return [...options.values()].flat();
 }
 
 /** A plugin's call (A§11.3), for tests that call the agent themselves. */
