@@ -154,6 +154,19 @@ async function attachAll(world: EtcdNode, agent: Agent): Promise<void> {
   }
 }
 
+/** Asks whether connections from pods elsewhere to those of this node would pass. @returns how long each answer took */
+async function explanations(agent: Agent): Promise<readonly number[]> {
+  const times: number[] = [];
+  for (let at = 0; at < CHANGES; at++) {
+    const to = `${namespaceOf(labelSetOfOwn(at))}/own${at}`;
+    const begun = performance.now();
+    const { status, text } = await agent.request("GET", `/policy/explain?from=${namespaceOf(at)}/p${at}&to=${to}&port=8000`);
+    times.push(performance.now() - begun);
+    if (status !== 200) throw new Error(`explain: ${text}`);
+  }
+  return times;
+}
+
 /** Prints the rows. */
 export async function nodeOfLargeCluster(): Promise<void> {
   await using etcd = await startEtcd();
@@ -210,6 +223,7 @@ export async function nodeOfLargeCluster(): Promise<void> {
   for (let at = 0; at < CHANGES; at++) {
     policies.push(await news.after(async () => write(directory, "all", everyPod(8200 + at))));
   }
+  const explained = await explanations(agent);
   await agent.stop();
   const widths = [66, 10, 10, 8];
   console.log(row([`one agent, ${PODS} pods, ${POLICIES} policies, ${ENDPOINTS} endpoints`, "least", "median", "bar"], widths));
@@ -222,4 +236,5 @@ export async function nodeOfLargeCluster(): Promise<void> {
   console.log(row(["memory of policy, MiB", "", median(withPolicy) - median(without), "60"], widths));
   of("one pod's labels, from the answer to the write until in the kernel, ms", pods, "5");
   of(`a policy for ${ENDPOINTS} endpoints, from its file until in the kernel, ms`, policies, "100");
+  of("one explanation at the agent's socket, ms", explained, "50");
 }
