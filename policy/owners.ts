@@ -55,11 +55,6 @@ export class Owners {
     return owners.find(({ hostInterface }) => hostInterface !== undefined) ?? owners[0];
   }
 
-  /** Every address that somebody has. */
-  addresses(): Iterable<string> {
-    return this.#byAddress.keys();
-  }
-
   #replace(owners: Map<string, Owner>, key: string, owner: Owner | undefined): readonly string[] {
     const before = owners.get(key);
     if (owner === undefined) owners.delete(key);
