@@ -96,6 +96,20 @@ describe("endpoints of policy", () => {
     expect(last()).toEqual({ app: "web" });
   });
 
+  it("are found by their host end and by their pod, as they are wanted now", () => {
+    const { endpoints } = world(false);
+    const found = () => [endpoints.get("cali1")?.pod?.uid, endpoints.ofPod("shop/web")?.pod?.uid];
+    expect(found()).toEqual([undefined, undefined]);
+    const takeBack = endpoints.admit(NEW);
+    expect(found()).toEqual(["u1", "u1"]);
+    endpoints.record(record(1));
+    endpoints.record(record(2, { podUID: "u2" }));
+    takeBack();
+    expect(found()).toEqual(["u2", "u2"]);
+    endpoints.forget(record(2));
+    expect(found()).toEqual([undefined, undefined]);
+  });
+
   it("know a static pod by the UID that the runtime has, whatever becomes of its mirror", () => {
     const { endpoints, set, last } = world();
     endpoints.record(record(1, { podUID: "mirror1", runtimePodUID: "static" }));
