@@ -5,6 +5,7 @@ import { Term } from "../../controller/term.ts";
 import { systemClock } from "../../ipam-plugin/host.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { type ApiGroup, LEGACY_GROUP } from "../../lib/datastore/calico/codec.ts";
+import { messageOf } from "../../lib/errors/errors.ts";
 import { createApiClient } from "../../lib/kubernetes/client/client.ts";
 import { ApiConnection } from "../../lib/kubernetes/client/connection.ts";
 import type { ClientLimits } from "../../lib/kubernetes/client/limits.ts";
@@ -131,11 +132,16 @@ export class ControllerTerm implements AsyncDisposable {
   }
 
   async #quiet(before: ReadonlyMap<string, number>): Promise<void> {
-    await until("every duty to look, and the queue to be empty", () => {
+    let lacks = "";
+    const isQuiet = () => {
       const { length, working, failing } = this.term.queue;
       const names = this.term.statuses.map(({ name }) => name);
-      const haveLooked = names.length > 0 && names.every((name) => (this.#looks.get(name) ?? 0) > (before.get(name) ?? 0));
-      return haveLooked && working === undefined && length <= failing.length;
+      const late = names.filter((name) => (this.#looks.get(name) ?? 0) <= (before.get(name) ?? 0));
+      lacks = `${late.join(", ")} to look, and of ${length} queued, ${failing.length} failing, ${working ?? "nothing"} to end`;
+      return names.length > 0 && late.length === 0 && working === undefined && length <= failing.length;
+    };
+    await until("every duty to look, and the queue to be empty", isQuiet).catch((error: unknown) => {
+      throw new Error(`${messageOf(error)}: ${lacks}\n${this.log.slice(-20).join("\n")}`);
     });
   }
 }

@@ -1,6 +1,4 @@
 /** Identities that agents keep without a controller: several of them in a real etcd, or in one file. The hours are the test's. */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { KeptIdentities } from "../../../agent/policy/identities/kept.ts";
 import type { Environment } from "../../../lib/cni/protocol.ts";
@@ -11,6 +9,7 @@ import { type LabelSet, labelSetOf, labelsOfPod } from "../../../lib/identity/la
 import { candidatesOf } from "../../../lib/identity/numbers.ts";
 import { type Clock, SYSTEM_CLOCK } from "../../../lib/system/waiting.ts";
 import { startEtcd, type TestEtcd } from "../../support/etcd/etcd.ts";
+import { fresh, TemporaryDirectory } from "../../support/fixtures.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { workloadEndpointOf } from "../../support/workload-endpoint.ts";
 
@@ -73,22 +72,20 @@ interface Place {
 }
 
 let etcd: TestEtcd;
-let directory: string;
+const directory = fresh(() => new TemporaryDirectory());
 beforeAll(async () => {
   etcd = await startEtcd();
 });
 afterAll(() => etcd[Symbol.asyncDispose]());
 beforeEach(async () => {
   await etcd.clear();
-  directory = mkdtempSync(join(tmpdir(), "identities-"));
 });
-afterEach(() => rmSync(directory, { recursive: true }));
 
 const PLACES: readonly [string, () => Place][] = [
   ["etcd", () => ({ config: decodeNetworkConfig({ name: "net1", datastore_type: "etcdv3" }), env: { ETCD_ENDPOINTS: etcd.urls.join() } })],
   [
     "one file",
-    () => ({ config: decodeNetworkConfig({ name: "net1", datastore_type: "local", datastore_path: join(directory, "db") }), env: {} }),
+    () => ({ config: decodeNetworkConfig({ name: "net1", datastore_type: "local", datastore_path: join(directory.path, "db") }), env: {} }),
   ],
 ];
 

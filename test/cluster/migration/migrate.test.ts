@@ -1,7 +1,6 @@
 /** `tortiectl datastore migrate` between real stores: SQLite, etcd and an API server. */
 import { type ChildProcess, execFile, spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
@@ -9,6 +8,7 @@ import { openKubernetesDatastore } from "../../../lib/datastore/kubernetes/kuber
 import { openLocalDatastore } from "../../../lib/datastore/local/local-datastore.ts";
 import { startEtcd, type TestEtcd } from "../../support/etcd/etcd.ts";
 import { EtcdFaultProxy } from "../../support/etcd/fault-proxy.ts";
+import { fresh, TemporaryDirectory } from "../../support/fixtures.ts";
 import { startCluster, type TestCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { BIN_DIR } from "../../support/node.ts";
@@ -24,7 +24,7 @@ const AT_ONCE = 8;
 
 let cluster: TestCluster;
 let etcd: TestEtcd;
-let dir: string;
+const dir = fresh(() => new TemporaryDirectory());
 let kubeconfig: string;
 
 beforeAll(async () => {
@@ -32,10 +32,8 @@ beforeAll(async () => {
   kubeconfig = await cluster.kubeconfigFor("admin");
 });
 beforeEach(async () => {
-  dir = mkdtempSync(join(tmpdir(), "tortie-migrate-"));
   await Promise.all([cluster.reset(), etcd.clear()]);
 });
-afterEach(() => rmSync(dir, { recursive: true, force: true }));
 afterAll(async () => {
   await etcd[Symbol.asyncDispose]();
   await cluster[Symbol.asyncDispose]();
@@ -48,7 +46,7 @@ interface Run {
 }
 
 const environment = (servers = etcd.endpoints) => ({ ETCD_ENDPOINTS: servers, PATH: process.env.PATH ?? "" });
-const file = () => join(dir, "store.db");
+const file = () => join(dir.path, "store.db");
 
 function tortiectl(args: readonly string[], env: Readonly<Record<string, string>> = environment()): Promise<Run> {
   return new Promise((done) => {
@@ -59,7 +57,7 @@ function tortiectl(args: readonly string[], env: Readonly<Record<string, string>
 }
 
 function migrateArgs(from: Place, to: Place, config = kubeconfig): readonly string[] {
-  const record = join(dir, "migration.json");
+  const record = join(dir.path, "migration.json");
   const places = ["--from", from, "--to", to, "--datastore", file(), "--kubeconfig", config];
   return ["datastore", "migrate", ...places, "--settle", "0.1", "--record", record];
 }

@@ -1,16 +1,11 @@
 /** Comparison and replacement of files by the installer (C§11.4, I15 to I22). */
-import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { areEqual, copyWhole, removeWhole, writeWhole } from "../../../installer/files.ts";
+import { fresh, TemporaryDirectory } from "../../support/fixtures.ts";
 
-let directory = "";
-const at = (name: string) => join(directory, name);
-
-beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "tortie-files-"));
-});
-afterEach(() => rmSync(directory, { recursive: true, force: true }));
+const directory = fresh(() => new TemporaryDirectory());
+const at = (name: string) => join(directory.path, name);
 
 describe("areEqual", () => {
   const big = "x".repeat(200_000);

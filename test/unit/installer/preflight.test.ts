@@ -1,32 +1,29 @@
 /** What the preflight says of hosts that lack something. */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { preflight } from "../../../installer/preflight.ts";
+import { fresh, TemporaryDirectory } from "../../support/fixtures.ts";
 
-let root = "";
+const root = fresh(() => new TemporaryDirectory());
 const GLIBC = "lib64/ld-linux-x86-64.so.2";
 const KERNEL = ["proc/sys/net/ipv4/conf/all/forwarding", "proc/sys/net/ipv6/conf/all/forwarding"];
-
-beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), "tortie-host-"));
-});
-afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 function look(...files: readonly string[]): Readonly<Record<string, string>> {
   for (const file of files) {
     const [path = "", text = ""] = file.split("=");
-    mkdirSync(dirname(join(root, path)), { recursive: true });
-    writeFileSync(join(root, path), text, { mode: 0o755 });
+    mkdirSync(dirname(join(root.path, path)), { recursive: true });
+    writeFileSync(join(root.path, path), text, { mode: 0o755 });
   }
   const settings = {
-    binDirs: [join(root, "bin")],
-    netDir: join(root, "net.d"),
+    binDirs: [join(root.path, "bin")],
+    netDir: join(root.path, "net.d"),
     confName: "10-tortie.conflist",
     oldConfName: "10-calico.conflist",
     pluginSource: "",
   };
-  return Object.fromEntries(preflight(settings, root).map(({ subject, severity }) => [subject.replace(`${root}/`, ""), severity]));
+  return Object.fromEntries(
+    preflight(settings, root.path).map(({ subject, severity }) => [subject.replace(`${root.path}/`, ""), severity]),
+  );
 }
 
 describe("preflight", () => {
@@ -49,8 +46,8 @@ describe("preflight", () => {
 
   it("tells a host with musl from one without any loader that is known", () => {
     const messageOf = (name: string) => {
-      const settings = { binDirs: [], netDir: root, confName: "", oldConfName: "", pluginSource: "" };
-      return preflight(settings, join(root, name)).find(({ subject }) => subject === "libc")?.message;
+      const settings = { binDirs: [], netDir: root.path, confName: "", oldConfName: "", pluginSource: "" };
+      return preflight(settings, join(root.path, name)).find(({ subject }) => subject === "libc")?.message;
     };
     look("musl/lib/ld-musl-x86_64.so.1", "none/lib/libc.so");
     expect(messageOf("musl")).toMatch(/^this host has musl: /);

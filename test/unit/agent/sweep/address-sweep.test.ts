@@ -1,7 +1,5 @@
 /** Which addresses the sweep takes back, and when: real grant files, on a clock that the test moves. */
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { AddressSweep, type AddressSweepOptions, sweptGrants } from "../../../../agent/sweep/addresses.ts";
 import type { WitnessParts } from "../../../../agent/sweep/witnesses.ts";
@@ -19,6 +17,7 @@ import { decodePod } from "../../../../lib/kubernetes/objects.ts";
 import { podHostInterfaceName } from "../../../../lib/workload/names.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
 const NEVER = new AbortController().signal;
 const ADDRESS = "10.62.0.3";
@@ -27,7 +26,7 @@ const OWNER: Owner = { kind: "attachment", ...ATTACHMENT, pod: "default/web" };
 const RECORDED = { network: "net", containerId: "c1", ifname: "eth0" };
 
 let clock: FakeClock;
-let directory: string;
+const directory = fresh(() => new TemporaryDirectory());
 let hostScope: HostScope;
 let direct: DirectRecords;
 let records: EndpointRecord[];
@@ -98,9 +97,8 @@ function options(): AddressSweepOptions {
 
 beforeEach(async () => {
   clock = new FakeClock();
-  directory = mkdtempSync(join(tmpdir(), "tortie-sweep-"));
-  hostScope = hostScopeWith(hostScopeFiles(directory), { record: () => undefined, strategy: "contiguous", cooldownMs: 0 });
-  direct = new DirectRecords(join(directory, "direct"));
+  hostScope = hostScopeWith(hostScopeFiles(directory.path), { record: () => undefined, strategy: "contiguous", cooldownMs: 0 });
+  direct = new DirectRecords(join(directory.path, "direct"));
   records = [];
   links = [];
   pods = undefined;
@@ -110,7 +108,6 @@ beforeEach(async () => {
   sweep = new AddressSweep(options());
   await grant();
 });
-afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
 /** A look, and another one after each minute. */
 async function looks(minutes: number): Promise<void> {

@@ -1,7 +1,6 @@
 /** What sweeps remove, and when: on a clock that the test moves, with links and pods as the test says. */
 
-import { mkdtempSync, rmSync, statSync, symlinkSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { rmSync, statSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { Sweep, type SweepOptions } from "../../../../agent/sweep/sweep.ts";
 import type { AttachedLink } from "../../../../dataplane/dataplane.ts";
@@ -9,13 +8,14 @@ import type { HostLink } from "../../../../dataplane/linux/host-facts.ts";
 import type { EndpointRecord } from "../../../../handover/record.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
 const ALIAS = "tortie:net/c1/eth0/default/web";
 const HOST_LINK: HostLink = { index: 7, name: "cali1", alias: ALIAS, isUp: true, kind: "veth" };
 const NEVER = new AbortController().signal;
 
 let clock: FakeClock;
-let directory: string;
+const directory = fresh(() => new TemporaryDirectory());
 let links: readonly HostLink[] | Error;
 let attached: readonly AttachedLink[];
 let records: EndpointRecord[];
@@ -29,12 +29,12 @@ let taken: string[];
 let sweep: Sweep;
 
 function record(changes: Partial<EndpointRecord> = {}): EndpointRecord {
-  const { dev, ino } = statSync(directory);
+  const { dev, ino } = statSync(directory.path);
   return recordOf(4, {
     attachment: { network: "net", containerId: "c1", ifname: "eth0" },
     pod: "default/web",
     podUID: "uid-1",
-    netns: { path: directory, dev: String(dev), ino: String(ino), isVisible: true },
+    netns: { path: directory.path, dev: String(dev), ino: String(ino), isVisible: true },
     hostInterface: { name: "cali1", index: 7, alias: ALIAS },
     ...changes,
   });
@@ -85,7 +85,6 @@ function options(changes: Partial<SweepOptions> = {}): SweepOptions {
 
 beforeEach(() => {
   clock = new FakeClock();
-  directory = mkdtempSync(join(tmpdir(), "tortie-sandbox-"));
   links = [HOST_LINK];
   attached = [];
   records = [record()];
@@ -98,7 +97,6 @@ beforeEach(() => {
   taken = [];
   sweep = new Sweep(options());
 });
-afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
 /** As many sweeps as the time holds. */
 async function sweeps(seconds: number): Promise<void> {
@@ -114,7 +112,7 @@ describe("A-G01: an endpoint whose link is gone", () => {
   });
 
   it("is removed at the second look when its sandbox is gone too, and not at the first", async () => {
-    rmSync(directory, { recursive: true });
+    rmSync(directory.path, { recursive: true });
     await sweep.run(NEVER);
     await clock.advance(59_000);
     await sweep.run(NEVER);
@@ -126,7 +124,7 @@ describe("A-G01: an endpoint whose link is gone", () => {
   });
 
   it("is removed when the path leads to another sandbox by now", async () => {
-    records = [record({ netns: { path: directory, dev: "1", ino: "1", isVisible: true } })];
+    records = [record({ netns: { path: directory.path, dev: "1", ino: "1", isVisible: true } })];
     await sweeps(60);
     expect(removed).toEqual(["endpoint 4"]);
   });
@@ -153,14 +151,14 @@ describe("A-G01: an endpoint whose link is gone", () => {
   });
 
   it("is looked for by its alias: another alias is not its link, whatever its index and name", async () => {
-    rmSync(directory, { recursive: true });
+    rmSync(directory.path, { recursive: true });
     links = [{ ...HOST_LINK, alias: "other" }];
     await sweeps(60);
     expect(removed).toEqual(["endpoint 4"]);
   });
 
   it("G20: is not one whose link was made again, with another index: that one is taken over", async () => {
-    rmSync(directory, { recursive: true });
+    rmSync(directory.path, { recursive: true });
     links = [{ ...HOST_LINK, index: 8 }];
     await sweeps(1_200);
     expect(removed).toEqual([]);
@@ -169,15 +167,15 @@ describe("A-G01: an endpoint whose link is gone", () => {
 
   it("G1: stays where the agent has never seen its sandbox at the path: that it is missing here, or another one, says nothing", async () => {
     records = [
-      record({ netns: { path: directory, dev: "1", ino: "1" } }),
-      record({ id: 5, netns: { path: join(directory, "missing"), dev: "1", ino: "1" } }),
+      record({ netns: { path: directory.path, dev: "1", ino: "1" } }),
+      record({ id: 5, netns: { path: join(directory.path, "missing"), dev: "1", ino: "1" } }),
     ];
     await sweeps(1_200);
     expect(removed).toEqual([]);
   });
 
   it("has to be seen twice in a row", async () => {
-    rmSync(directory, { recursive: true });
+    rmSync(directory.path, { recursive: true });
     await sweep.run(NEVER);
     links = [HOST_LINK];
     await clock.advance(60_000);
@@ -189,7 +187,7 @@ describe("A-G01: an endpoint whose link is gone", () => {
   });
 
   it("begins anew after a look that failed", async () => {
-    rmSync(directory, { recursive: true });
+    rmSync(directory.path, { recursive: true });
     await sweep.run(NEVER);
     await clock.advance(60_000);
     links = new Error("netlink");
@@ -217,7 +215,7 @@ describe("A-G01: an endpoint whose link is gone", () => {
   });
 
   it("stays where the path of its sandbox is not known, or cannot be followed", async () => {
-    const loop = join(directory, "loop");
+    const loop = join(directory.path, "loop");
     symlinkSync(loop, loop);
     records = [record({ netns: { path: "" } }), record({ id: 5, netns: { path: loop, dev: "1", ino: "1" } })];
     await sweeps(1_200);
@@ -227,7 +225,7 @@ describe("A-G01: an endpoint whose link is gone", () => {
   it("is removed alone: the endpoints beside it are judged by themselves", async () => {
     links = [{ ...HOST_LINK, index: 8, alias: "tortie:net/c2/eth0" }];
     records = [
-      record({ netns: { path: directory, dev: "1", ino: "1", isVisible: true } }),
+      record({ netns: { path: directory.path, dev: "1", ino: "1", isVisible: true } }),
       record({ id: 5, hostInterface: { name: "cali2", index: 8, alias: "tortie:net/c2/eth0" } }),
     ];
     await sweeps(60);
@@ -254,7 +252,7 @@ describe("A-G01: an endpoint whose link is gone", () => {
   });
 
   it("stays when the agent is asked to end", async () => {
-    rmSync(directory, { recursive: true });
+    rmSync(directory.path, { recursive: true });
     attached = [{ hostInterface: "tmp9", index: 9 }];
     await sweep.run(NEVER);
     await clock.advance(60_000);
@@ -264,7 +262,7 @@ describe("A-G01: an endpoint whose link is gone", () => {
 
   it("is left alone while its ADD or DEL goes on, and when another plugin made its link", async () => {
     records = [record({ phase: "adding:build" }), record({ id: 5, phase: "deleting:link" }), record({ id: 6, linkForm: "attached" })];
-    rmSync(directory, { recursive: true });
+    rmSync(directory.path, { recursive: true });
     await sweeps(600);
     expect(removed).toEqual([]);
   });
@@ -340,7 +338,7 @@ describe("G4: an endpoint of a static pod", () => {
   it("is removed when mirror and sandbox are gone", async () => {
     inCache = [];
     onServer = [];
-    rmSync(directory, { recursive: true });
+    rmSync(directory.path, { recursive: true });
     await sweeps(540);
     expect(removed).toEqual([]);
     await clock.advance(60_000);

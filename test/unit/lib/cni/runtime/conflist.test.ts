@@ -1,18 +1,13 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { readConflist } from "../../../../../lib/cni/runtime/conflist.ts";
+import { fresh, TemporaryDirectory } from "../../../../support/fixtures.ts";
 
 const PLUGINS = [{ type: "one" }, { type: "two" }];
-let dir: string;
-
-beforeEach(() => {
-  dir = mkdtempSync(join(tmpdir(), "tortie-conflist-"));
-});
-afterEach(() => rmSync(dir, { recursive: true }));
+const dir = fresh(() => new TemporaryDirectory());
 
 function write(content: unknown, name = "net.conflist"): string {
-  const file = join(dir, name);
+  const file = join(dir.path, name);
   writeFileSync(file, typeof content === "string" ? content : JSON.stringify(content));
   return file;
 }
@@ -58,7 +53,7 @@ describe("a network configuration list", () => {
   });
 
   it("takes further plugins from the folder beside it that has the network's name, unless told not to", () => {
-    mkdirSync(join(dir, "podnet"));
+    mkdirSync(join(dir.path, "podnet"));
     write({ type: "b" }, "podnet/20-b.conf");
     write({ type: "a" }, "podnet/10-a.conf");
     write({ type: "no" }, "podnet/30-no.conflist");
