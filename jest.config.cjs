@@ -4,6 +4,7 @@ module.exports = {
     "^.+\\.ts$": ["@swc/jest", { jsc: { parser: { syntax: "typescript" }, target: "es2022" }, module: { type: "commonjs" } }],
   },
   transformIgnorePatterns: ["/node_modules/(?!yargs/)"],
+  moduleNameMapper: { "^undici$": "<rootDir>/test/support/undici.cjs" },
   testEnvironment: "<rootDir>/test/support/jest-environment.cjs",
   setupFiles: ["<rootDir>/test/support/jest-setup.cjs"],
   // Nothing is judged by time; this only ends what hangs, on a machine however slow.

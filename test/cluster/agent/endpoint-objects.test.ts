@@ -2,6 +2,7 @@
 
 import { readdirSync } from "node:fs";
 import { type ObjectEndpoint, PLURAL } from "../../../agent/objects/endpoint-object.ts";
+import { kubernetesClients } from "../../../agent/objects/object-api.ts";
 import { type EndpointObjects, endpointObjects } from "../../../agent/objects/start.ts";
 import type { NumberedLabels } from "../../../agent/policy/identities/lookup.ts";
 import type { ApiConnection } from "../../../lib/kubernetes/client/connection.ts";
@@ -56,7 +57,7 @@ class Agent implements AsyncDisposable {
     this.objects = endpointObjects({
       node: { name: NODE, address: "192.0.2.7" },
       jobsDirectory,
-      connection,
+      clients: kubernetesClients(connection),
       informers: this.#informers,
       controllers: this.#controllers,
       clock: this.clock,

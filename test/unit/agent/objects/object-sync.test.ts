@@ -9,7 +9,7 @@ import { ObjectSync } from "../../../../agent/objects/object-sync.ts";
 import { Leftovers } from "../../../../agent/objects/start.ts";
 import type { NumberedLabels } from "../../../../agent/policy/identities/lookup.ts";
 import type { RecordedObject } from "../../../../handover/record.ts";
-import { type ApiCall, ApiError } from "../../../../lib/kubernetes/api-client.ts";
+import { ApiError, type HttpMethod } from "../../../../lib/kubernetes/api-client.ts";
 import type { Pod } from "../../../../lib/kubernetes/objects.ts";
 import { Tasks } from "../../../../lib/resident/tasks.ts";
 import { ApiInMemory } from "../../../support/api-in-memory.ts";
@@ -17,6 +17,12 @@ import { FakeClock } from "../../../support/fake-clock.ts";
 
 const ROOT = "/apis/tortie.dev/v1alpha1";
 const WEB = `${ROOT}/namespaces/shop/tortieendpoints/web`;
+
+interface Asked {
+  readonly namespace: string;
+  readonly name?: string;
+  readonly body?: unknown;
+}
 
 class World implements AsyncDisposable {
   readonly directory = mkdtempSync(join(tmpdir(), "tortie-objects-"));
@@ -38,22 +44,28 @@ class World implements AsyncDisposable {
 
   constructor() {
     const { clock, controllers, directory } = this;
-    const exchange = async (call: ApiCall) => {
-      const answer = (status: number, body: string) => ({
-        status,
-        body,
-        contentType: "application/json",
-        retryAfter: "",
-        mayBeSecond: false,
-      });
-      try {
-        return answer(200, await this.api.request({ ...call, path: call.path.replace(/\/status$/, "") }));
-      } catch (error) {
-        if (error instanceof ApiError) return answer(error.status, "");
-        throw error;
-      }
-    };
-    this.objects = new ObjectApi({ exchange, redact: (text) => text }, { clock, qps: 100 });
+    const ask =
+      (method: HttpMethod) =>
+      async ({ namespace, name, body }: Asked) => {
+        const path = `${ROOT}/namespaces/${namespace}/tortieendpoints${name === undefined ? "" : `/${name}`}`;
+        try {
+          return JSON.parse(await this.api.request({ method, path, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }));
+        } catch (error) {
+          throw error instanceof ApiError ? Object.assign(new Error(error.message), { code: error.status }) : error;
+        }
+      };
+    this.objects = new ObjectApi(
+      {
+        custom: {
+          getNamespacedCustomObject: ask("GET"),
+          createNamespacedCustomObject: ask("POST"),
+          patchNamespacedCustomObject: ask("PATCH"),
+          patchNamespacedCustomObjectStatus: ask("PATCH"),
+          deleteNamespacedCustomObject: ask("DELETE"),
+        },
+      },
+      { clock, qps: 100 },
+    );
     this.jobs = this.newJobs();
     const cache = this.cache();
     this.sync = new ObjectSync({
