@@ -54,7 +54,7 @@ describe("an agent that enforces policy, when Felix's chains come", () => {
       expect(count(`error ${STANDS_DOWN}`)).toBe(times);
       // Nobody judges a new pod, and its ADD does not wait for anybody.
       const late = await serving(`late${times}`, { app: "web" });
-      expect(await reach(client, late, "tcp", 80)).toBe("ok");
+      expect(await eventually("ok", () => reach(client, late, "tcp", 80))).toBe("ok");
       await world.detach(late);
 
       await felixGoes();
