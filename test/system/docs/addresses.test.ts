@@ -15,7 +15,7 @@ function listOf(page: string): string {
 it("docs/how-to/fixed-addresses.md gives the address and the MAC that are asked for", async () => {
   await using host = await PageHost.create();
 
-  const said = await host.run(`${listOf("how-to/fixed-addresses.md")}${FIXED}ip netns del green`);
+  const said = await host.run(`${listOf("how-to/fixed-addresses.md")}${FIXED}ip netns del fixed`);
 
   expect(said).toMatch(/^ {2}address {4}10\.244\.9\.9\/32/m);
   expect(said).toMatch(/^ {2}interface .*02:00:5e:10:00:01/m);
@@ -26,7 +26,7 @@ it("docs/how-to/fixed-addresses.md gives the address and the MAC that are asked 
 it("docs/how-to/dual-stack.md gives an address and a default route of each family", async () => {
   await using host = await PageHost.create();
 
-  const said = await host.run(`${listOf("how-to/dual-stack.md")}${BOTH}ip netns del blue`);
+  const said = await host.run(`${listOf("how-to/dual-stack.md")}${BOTH}ip netns del dual`);
 
   expect(said).toMatch(/^ {2}address {4}10\.244\./m);
   expect(said).toMatch(/^ {2}address {4}fd00:244::/m);

@@ -209,6 +209,15 @@ const INLINE: Readonly<Record<string, Readonly<Record<string, readonly [file: st
   "tutorials/first-pod.md": { "npm run build": ["package.json", '"build"'] },
 };
 
+it("names each network namespace in one page alone: tests play the pages beside each other, below one /run/netns", () => {
+  const made = [...Object.keys(BLOCKS), "../README.md"].flatMap((page) => {
+    const names = shellBlocksOf(page).flatMap(({ text }) => [...text.matchAll(/^ip netns add (\S+)/gm)].map(([, name = ""]) => name));
+    return [...new Set(names)];
+  });
+  expect(made.length).toBeGreaterThan(3);
+  expect(made.filter((name, at) => made.indexOf(name) !== at)).toEqual([]);
+});
+
 it("has rows for every page that tells what to do", () => {
   const pages = FOLDERS.flatMap((folder) => readdirSync(join(ROOT, "docs", folder)).map((name) => `${folder}/${name}`));
   expect(pages.filter((page) => !(page in BLOCKS))).toEqual(LOOKS);
