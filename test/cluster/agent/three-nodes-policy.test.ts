@@ -114,6 +114,8 @@ it("A7: a pod whose annotation is late counts as any address until then, and its
   await annotate(Object.fromEntries(Object.keys(annotations).map((name) => [name, null])));
   const [first] = world.three;
   await until("its refusal", async () => (await policy(first, "explain", `${NAMESPACE}/client`, web.ipv4, "8080")).exit === 1, LIMIT_MS);
+  // The packet filter hears of it a moment after the explanation does.
+  expect(await policy(first, "wait")).toMatchObject({ exit: 0 });
 
   const connecting = world.connect(client, web.ipv4);
   const drops = async () => (await policy(first, "drops", `${NAMESPACE}/client`)).stdout;
