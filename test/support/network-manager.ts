@@ -17,8 +17,11 @@ export const NETWORK_MANAGER_BINDS: Readonly<Record<string, string>> = {
   "/var/lib/NetworkManager": "nm-lib",
 };
 
-/** Waits for udev where /sys can be written; no udev knows the links of a namespace. */
-const START = `mount -o remount,ro /sys && exec ${NETWORK_MANAGER} --no-daemon`;
+/**
+ * Makes everything of the machine read-only for it, but for the directories above: it would write /etc/resolv.conf. And it waits for udev
+ * where /sys can be written; no udev knows the links of a namespace.
+ */
+const START = `mount -o remount,bind,ro / && mount -o remount,ro /sys && exec ${NETWORK_MANAGER} --no-daemon`;
 
 export class NetworkManager implements AsyncDisposable {
   readonly #bus: MessageBus;

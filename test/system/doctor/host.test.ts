@@ -1,5 +1,5 @@
 /** `tortiectl doctor` on a real host: each check finds what was broken, and is well again once somebody did what its next step says. */
-import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { runHostDoctor } from "../../../doctor/host/doctor.ts";
 import { commandIn, DoctorNode, finding, rowsOf, WELL } from "../../support/doctor.ts";
@@ -229,6 +229,8 @@ describe("neighbours", () => {
   (HAS_NETWORK_MANAGER ? it : it.skip)("network-manager: a real one that manages a pod's interface, until it is told not to", async () => {
     const { link } = await host.pod();
     const binds = NETWORK_MANAGER_BINDS;
+    const ofMachine = () => statSync("/etc/resolv.conf", { throwIfNoEntry: false })?.ctimeMs;
+    const before = ofMachine();
     await using manager = await NetworkManager.start(host.node);
     await manager.until(link, true);
     await until("it is written down", async () => (await host.says("network-manager", { binds }))[0]?.status !== "warning");
@@ -244,6 +246,7 @@ describe("neighbours", () => {
     // What a udev rule of the distribution forbids it, no file of its own names.
     rmSync(file);
     expect(await host.says("network-manager", { binds })).toEqual(WELL);
+    expect(ofMachine()).toBe(before);
   });
 
   (HAS_FIREWALLD ? it : it.skip)("firewalld: a real one without a zone for pods, and with one", async () => {
