@@ -22,6 +22,7 @@ import {
 } from "../../../lib/addresses/address.ts";
 import type { Claimed } from "../../../lib/system/claimed.ts";
 import type { Labels, NamedPort, PeerPod } from "../../../policy/model.ts";
+import { compareText } from "../../../policy/rules.ts";
 import type { AddressConflict, RefusedClaim } from "./model.ts";
 
 /** A pod as its metadata has it. */
@@ -162,13 +163,13 @@ export class AddressBook {
     return [...this.#claims]
       .map(([address, claims]) => ({ address, pods: this.#judge(address, claims).rivals }))
       .filter(({ pods }) => pods.length > 0)
-      .sort((one, other) => compare(one.address, other.address));
+      .sort((one, other) => compareText(one.address, other.address));
   }
 
   refused(): readonly RefusedClaim[] {
     return [...this.#claims]
       .flatMap(([address, claims]) => [...this.#judge(address, claims).refused].map(([pod, reason]) => ({ address, pod, reason })))
-      .sort((one, other) => compare(one.pod, other.pod) || compare(one.address, other.address));
+      .sort((one, other) => compareText(one.pod, other.pod) || compareText(one.address, other.address));
   }
 
   #recordsOf(key: string): readonly string[] {
@@ -344,9 +345,4 @@ function keysOf(record: RecordedPod | undefined): readonly string[] {
 function without(list: readonly string[], one: string): readonly string[] {
   const rest = list.filter((other) => other !== one);
   return rest.length === 0 ? NONE : rest;
-}
-
-function compare(one: string, other: string): number {
-  if (one === other) return 0;
-  return one < other ? -1 : 1;
 }
