@@ -198,6 +198,22 @@ export function reach(from: Place, to: Place, protocol: "tcp" | "udp", port: num
   return from.prober.ask(protocol, { to: to.address[family], port });
 }
 
+/** How long a packet that was sent by hand may take. */
+const ARRIVAL_LIMIT_MS = 300;
+
+/** Sends an IP packet as it is. @returns whether what it has behind its IP header arrives */
+export async function arrives(from: Place, to: Place, packet: Buffer, address: string): Promise<boolean> {
+  const behindHeader = packet.subarray((packet[0] ?? 0) >> 4 === 4 ? 20 : 40).toString("hex");
+  await to.prober.ask("taken");
+  await from.prober.ask("raw", { packet: packet.toString("hex"), to: address });
+  for (const end = performance.now() + ARRIVAL_LIMIT_MS; ; await Bun.sleep(10)) {
+    const isLast = performance.now() > end;
+    const taken = await to.prober.ask<string[]>("taken");
+    if (taken.some((one) => one.includes(behindHeader))) return true;
+    if (isLast) return false;
+  }
+}
+
 /** Makes a machine beyond the link eth0 of a node, both ends in one subnet of IPv4. */
 export async function machineBeyond(node: Node, host: string, outside: string): Promise<Place & AsyncDisposable> {
   const pod = await node.addPod("outside");

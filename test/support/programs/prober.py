@@ -15,11 +15,11 @@ import time
 SHORT = 0.7
 ETH_P_ALL = 3
 SO_BINDTODEVICE = 25
+SO_RCVBUFFORCE = 33
 
 output = threading.Lock()
 streams = {}
-captured = []
-captures = threading.Lock()
+sniffers = []
 
 
 def family_of(address):
@@ -234,29 +234,26 @@ def frame(packet, device, **_):
 
 
 def capture(device, **_):
-    """Notes every packet that comes in, from its IP header on."""
+    """Lets every packet that comes in be kept by the kernel, from its IP header on, until it is taken."""
     sniffer = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_ALL))
+    sniffer.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 16 << 20)
     sniffer.bind((device, ETH_P_ALL))
-
-    def note():
-        while True:
-            try:
-                data, (_, _, kind, *_) = sniffer.recvfrom(65536)
-            except OSError:
-                # The device has gone.
-                return
-            if kind != socket.PACKET_OUTGOING:
-                with captures:
-                    captured.append(data.hex())
-
-    threading.Thread(target=note, daemon=True).start()
+    sniffer.setblocking(False)
+    sniffers.append(sniffer)
     return "ok"
 
 
 def taken(**_):
-    with captures:
-        packets = list(captured)
-        captured.clear()
+    """Takes what has come in. A packet is here before anything that it caused: the kernel keeps it before it delivers it."""
+    packets = []
+    for sniffer in sniffers:
+        try:
+            while True:
+                data, (_, _, kind, *_) = sniffer.recvfrom(65536)
+                if kind != socket.PACKET_OUTGOING:
+                    packets.append(data.hex())
+        except BlockingIOError:
+            pass
     return packets
 
 

@@ -1,7 +1,7 @@
 /** Connections that run while a policy changes, and what conntrack takes for one. */
 import { shared } from "../../support/fixtures.ts";
 import { ip, PROTOCOLS, sctpInit, tcp, udp } from "../../support/packets.ts";
-import { classes, endpoints, FAMILIES, type Family, type Place, PolicyNode, reach } from "../../support/policy-node.ts";
+import { arrives, classes, endpoints, FAMILIES, type Family, type Place, PolicyNode, reach } from "../../support/policy-node.ts";
 
 const A = "aaaaaaaaaaaa";
 
@@ -22,15 +22,6 @@ beforeAll(async () => {
 beforeEach(() => world.ask("remove"));
 
 let streams = 0;
-
-/** Whether a packet that was sent by hand arrives. */
-async function arrives(from: Place, to: Place, packet: Buffer, address: string): Promise<boolean> {
-  await to.prober.ask("taken");
-  await from.prober.ask("raw", { packet: packet.toString("hex"), to: address });
-  await Bun.sleep(100);
-  const behindHeader = packet.subarray((packet[0] ?? 0) >> 4 === 4 ? 20 : 40).toString("hex");
-  return (await to.prober.ask<string[]>("taken")).some((one) => one.includes(behindHeader));
-}
 
 describe.each(FAMILIES)("IPv%i", (family: Family) => {
   it("N10: lets the answer to an allowed UDP request in, and nothing else of the same peer", async () => {
