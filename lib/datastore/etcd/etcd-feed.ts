@@ -2,10 +2,11 @@
  * Reads a prefix of etcd's keys for a cache: all pairs as of one revision, then the watch from the next revision on, over the gateway's
  * stream (etcd's API reference, "Watch API").
  */
+import { messageOf } from "../../errors/errors.ts";
 import { type Fields, flag, isNumber, objects, parseObject, section, text } from "../../json/decode.ts";
 import { type Feed, GoneError, lines, type Sink } from "../../kubernetes/watch/feed.ts";
 import type { Watched } from "../calico/stored-kind.ts";
-import { CODES, type KeyValue, pairOf, revisionOf, toBase64 } from "./answers.ts";
+import { CODES, isCompacted, type KeyValue, pairOf, revisionOf, toBase64 } from "./answers.ts";
 import { type EtcdCodec, parseStored } from "./codecs.ts";
 import type { EtcdClient, EtcdStream } from "./etcd-client.ts";
 import { endOf, type KeyValueStore } from "./key-value-store.ts";
@@ -31,7 +32,7 @@ export interface KeySelection<T> {
 
 /** What the feed asks of etcd. */
 export interface EtcdSource {
-  readonly store: Pick<KeyValueStore, "listAt">;
+  readonly store: Pick<KeyValueStore, "pages">;
   readonly client: Pick<EtcdClient, "stream">;
 }
 
@@ -56,9 +57,17 @@ export class EtcdFeed<T> implements Feed<T> {
 
   /** Always as of now: the members agree on a read. */
   async list(sink: Pick<Sink<T>, "put">): Promise<string> {
-    const { pairs, revision } = await this.#source.store.listAt(this.#selection.prefix);
-    for (const pair of pairs) this.#put(sink, pair);
-    return revision;
+    let version = "";
+    try {
+      for await (const { pairs, revision } of this.#source.store.pages(this.#selection.prefix)) {
+        for (const pair of pairs) this.#put(sink, pair);
+        version = revision;
+      }
+    } catch (error) {
+      if (isCompacted(error)) throw new GoneError(messageOf(error), { cause: error });
+      throw error;
+    }
+    return version;
   }
 
   async follow(version: string, sink: Sink<T>, begun: () => void, signal: AbortSignal): Promise<void> {

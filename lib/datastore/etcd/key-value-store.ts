@@ -20,7 +20,7 @@ export type Outcome =
   /** `there`: what the key holds instead. */
   | { readonly isDone: false; readonly there: KeyValue | undefined; readonly isRepetition: boolean };
 
-export interface Snapshot {
+export interface Page {
   readonly pairs: readonly KeyValue[];
   readonly revision: string;
 }
@@ -50,17 +50,29 @@ export class KeyValueStore {
 
   /** Lists every pair whose key begins with `prefix`, in key order, as of one moment. */
   async list(prefix: string): Promise<readonly KeyValue[]> {
-    return (await this.listAt(prefix)).pairs;
-  }
-
-  /** Does as `list`, and gives the revision of that moment. */
-  async listAt(prefix: string): Promise<Snapshot> {
     for (let attempt = 1; ; attempt++) {
       try {
-        return await this.#readPages(prefix);
+        const found: KeyValue[] = [];
+        for await (const { pairs } of this.pages(prefix)) found.push(...pairs);
+        return found;
       } catch (error) {
         if (!isCompacted(error) || attempt === MOST_ATTEMPTS) throw error;
       }
+    }
+  }
+
+  /** Does as `list`, a page after the other, each with the revision of that moment. @throws EtcdError too when etcd no longer keeps it */
+  async *pages(prefix: string): AsyncGenerator<Page> {
+    let revision: string | undefined;
+    let key = toBase64(prefix);
+    for (;;) {
+      const first = key;
+      const read = (answer: Fields) => ({ pairs: pairsOf(answer, (there) => there.startsWith(prefix)), ...pageOf(answer, first) });
+      const { value } = await this.#client.ask(RANGE, { key, range_end: endOf(prefix), limit: PAGE, revision }, read);
+      revision ??= value.revision;
+      yield { pairs: value.pairs, revision };
+      if (value.next === undefined) return;
+      key = value.next;
     }
   }
 
@@ -90,21 +102,6 @@ export class KeyValueStore {
     const request = { compare: [{ result: "EQUAL", ...compare }], success: [write], failure: [{ requestRange: { key: compare.key } }] };
     const { value, isRepetition } = await this.#client.ask(TXN, request, (answer) => decisionOf(answer, key));
     return value.isDone ? { isDone: true, modRevision: value.revision } : { isDone: false, there: value.there, isRepetition };
-  }
-
-  async #readPages(prefix: string): Promise<Snapshot> {
-    const found: KeyValue[] = [];
-    let revision: string | undefined;
-    let key = toBase64(prefix);
-    for (;;) {
-      const first = key;
-      const read = (answer: Fields) => ({ pairs: pairsOf(answer, (there) => there.startsWith(prefix)), ...pageOf(answer, first) });
-      const { value } = await this.#client.ask(RANGE, { key, range_end: endOf(prefix), limit: PAGE, revision }, read);
-      found.push(...value.pairs);
-      revision ??= value.revision;
-      if (value.next === undefined) return { pairs: found, revision };
-      key = value.next;
-    }
   }
 }
 

@@ -38,9 +38,9 @@ class Reader implements AsyncDisposable {
     const store = new KeyValueStore(this.#client);
     const source: EtcdSource = {
       store: {
-        listAt: (prefix) => {
+        pages: (prefix) => {
           this.lists++;
-          return store.listAt(prefix);
+          return store.pages(prefix);
         },
       },
       client: {

@@ -3,6 +3,7 @@
 import { CODES, EtcdError } from "../../../../../lib/datastore/etcd/answers.ts";
 import type { EtcdStream } from "../../../../../lib/datastore/etcd/etcd-client.ts";
 import { allBelow, EtcdFeed, type KeySelection } from "../../../../../lib/datastore/etcd/etcd-feed.ts";
+import type { Page } from "../../../../../lib/datastore/etcd/key-value-store.ts";
 import { GoneError } from "../../../../../lib/kubernetes/watch/feed.ts";
 
 const WORDS: KeySelection<string> = { name: "words", prefix: "/words/", nameOf: allBelow("/words/"), decode: ({ value }) => value };
@@ -13,6 +14,11 @@ const event = (key: string, value: string, revision: unknown, type?: string) => 
   kv: { key: btoa(key), value: btoa(value), mod_revision: revision },
 });
 const events = (revision: unknown, ...all: readonly object[]) => ({ result: { header: { revision }, events: all } });
+
+async function* pages(all: readonly Page[], error?: Error): AsyncGenerator<Page> {
+  yield* all;
+  if (error !== undefined) throw error;
+}
 
 /** What one watch from revision 7 on has told, and how it ended. */
 async function follow(...answers: readonly (object | string)[]) {
@@ -27,7 +33,7 @@ async function follow(...answers: readonly (object | string)[]) {
   };
   const asked: unknown[] = [];
   const feed = new EtcdFeed(WORDS, {
-    store: { listAt: () => Promise.reject(new Error("no list is asked for")) },
+    store: { pages: () => pages([], new Error("no list is asked for")) },
     client: {
       stream: async (_path, request) => {
         asked.push(request);
@@ -115,5 +121,41 @@ describe("a watch of etcd", () => {
     const { told, ended } = await follow(CREATED, answer, events("9", event("/words/b", "beta", "9")));
     expect(told).toEqual(["begun"]);
     expect(ended).toHaveProperty("message");
+  });
+});
+
+/** What a list of these pages has put, and how it ended. */
+async function list(all: readonly Page[], error?: Error) {
+  const put: unknown[] = [];
+  const source = { store: { pages: () => pages(all, error) }, client: { stream: () => Promise.reject(new Error("nothing is followed")) } };
+  const listing = new EtcdFeed(WORDS, source).list({ put: (...[key, version, decode]) => void put.push([key, version, decode()]) });
+  return { ended: await listing.catch((reason: unknown) => reason), put };
+}
+
+describe("a list from etcd", () => {
+  const pair = (key: string) => ({ key: `/words/${key}`, value: `${key} as text`, modRevision: "3" });
+  const first: Page = { pairs: [pair("a"), { ...pair("b"), key: "/other/b" }], revision: "7" };
+
+  it("puts the pairs of each page, and is as of the revision of all", async () => {
+    const { put, ended } = await list([first, { pairs: [pair("c")], revision: "7" }]);
+    expect(put).toEqual([
+      ["a", "3", "a as text"],
+      ["c", "3", "c as text"],
+    ]);
+    expect(ended).toBe("7");
+  });
+
+  it.each([
+    [
+      "is begun again when etcd compacts its revision meanwhile",
+      CODES.outOfRange,
+      "etcdserver: mvcc: required revision has been compacted",
+      GoneError,
+    ],
+    ["ends with whatever else etcd says", CODES.unavailable, "etcdserver: no leader", EtcdError],
+  ])("%s", async (_, code, message, kind) => {
+    const { ended } = await list([first], new EtcdError(message, { code, isRepetition: false }));
+    expect(ended).toBeInstanceOf(kind);
+    expect(ended).toMatchObject({ message: expect.stringContaining(message) });
   });
 });

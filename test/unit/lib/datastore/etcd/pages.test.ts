@@ -18,8 +18,14 @@ describe("a list of several pages", () => {
         return { value: read(answers.shift() ?? {}), isRepetition: false };
       },
     });
-    const { pairs, revision } = await store.listAt("/words/");
-    expect([pairs.map(({ key }) => key), revision]).toEqual([["/words/a", "/words/b", "/words/c"], "7"]);
+    const told: unknown[] = [];
+    for await (const { pairs, revision } of store.pages("/words/")) told.push([pairs.map(({ key }) => key), revision, asked.length]);
+    // Each page is told before the next one is asked for: of a large list there is never more than one in memory.
+    expect(told).toEqual([
+      [["/words/a"], "7", 1],
+      [["/words/b"], "7", 2],
+      [["/words/c"], "7", 3],
+    ]);
     expect(asked).toEqual([
       expect.not.objectContaining({ revision: expect.anything() }),
       expect.objectContaining({ revision: "7" }),
