@@ -162,7 +162,8 @@ function chainsOf(direction: Direction, logGroup: number): [string, Chain][] {
     [...rule.isInState("invalid"), rule.goTo(dropping("invalid"))],
     [...rule.isRedirect(), rule.goTo(dropping("denied"))],
     withoutSyn,
-    [rule.counts(names.judged(direction))],
+    // Neighbour discovery, which conntrack does not track, and an error about a connection begin none.
+    [...rule.isInState("new"), rule.counts(names.judged(direction))],
   ];
   return [
     ...DROP_REASONS.map((reason): [string, Chain] => [

@@ -69,6 +69,17 @@ describe.each(FAMILIES)("IPv%i", (family: Family) => {
     expect(await world.dropped()).toEqual({ "ingress-denied": 1 });
   });
 
+  it("counts no neighbour discovery, which begins no connection", async () => {
+    const { a, b } = pods();
+    await world.replace({ endpoints: endpoints([a, { egress: {} }], [b, {}]) });
+    await world.node.podIp(a.pod, "neighbour", "flush", "dev", "eth0");
+    expect(await reach(a, b, "udp", 53, family)).toBe("timeout");
+    expect(await world.judged()).toEqual([
+      { direction: "ingress", packets: 0 },
+      { direction: "egress", packets: 1 },
+    ]);
+  });
+
   it("drops what conntrack takes for invalid, and counts it apart", async () => {
     const { a, b } = pods();
     await world.replace({ endpoints: endpoints([b, { ingress: { [A]: "all" } }], [a, {}]), addresses: classes([a, A]) });
