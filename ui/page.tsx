@@ -58,8 +58,10 @@ function usePlace(): Place {
 
 function Page() {
   const live = useLive();
-  const { view, chosen } = usePlace();
+  const { view: asked, chosen } = usePlace();
   const isCluster = live.about?.scope === "cluster";
+  // A link may come from the page of a node.
+  const view = isCluster && !OF_CLUSTER.includes(asked) ? "addresses" : asked;
   const heading = useRef<HTMLHeadingElement>(null);
   const isFirst = useRef(true);
   // Moves the focus with the view.

@@ -234,7 +234,8 @@ describe("tortiectl ui --kubeconfig", () => {
     await world.removePod(late);
     await eventOf<Answer<readonly PodDocument[]>>(ui.url, "pods", (said) => !has("late")(said));
     await row?.waitFor({ state: "detached" });
-    await page?.goto(`${ui.url}#/addresses`);
+    // A cluster has no such view.
+    await page?.goto(`${ui.url}#/routes`);
     await page
       ?.getByRole("application", { name: /^Addresses of / })
       .first()
