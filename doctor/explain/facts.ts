@@ -20,6 +20,8 @@ export interface AttachmentFacts {
   readonly recordDifferences: readonly string[] | undefined;
   /** Addresses that its runtime asked for. */
   readonly requested?: readonly string[];
+  /** Has the annotations of its namespace that are about networks; absent: nobody could read them. */
+  readonly ofNamespace?: Readonly<Record<string, string>>;
   /** RFC 3339: since when its DEL waits for the agent. */
   readonly deletionWaitsSince?: string;
   /** How the policy's table stands to it; absent: policy is off here. */

@@ -15,6 +15,7 @@ import { DeleteQueueFiles } from "../../../handover/left-files.ts";
 import type { EndpointRecord } from "../../../handover/record.ts";
 import { formatAddress, formatPrefix, hostPrefix, parseAddress } from "../../../lib/addresses/address.ts";
 import { fileKey } from "../../../lib/cni/attachment-id.ts";
+import type { KubernetesCore } from "../../../lib/datastore/datastore.ts";
 import { messageOf } from "../../../lib/errors/errors.ts";
 import { isThere } from "../../../lib/system/files.ts";
 import type { Sandbox } from "../../../lib/system/sandbox.ts";
@@ -68,7 +69,7 @@ export async function look(known: Known, agent: AgentView | undefined, rules: Ru
   const seen = standing === "there" ? await within(record, sources) : { differences: undefined, podLink: undefined };
   const waits = waitsSince(record, sources);
   const stored = await storedOf(known, sources);
-  const { annotations } = stored;
+  const { annotations, ofNamespace } = stored;
   const addresses = record.addresses.map(({ address }) => address);
   const policy = link && rules.policyOf(link.name, addresses);
   return {
@@ -80,6 +81,7 @@ export async function look(known: Known, agent: AgentView | undefined, rules: Ru
     ...(waits !== undefined && { deletionWaitsSince: waits }),
     ...(policy !== undefined && { policy }),
     requested: requestedOf(record, sources),
+    ...(ofNamespace !== undefined && { ofNamespace }),
   };
 }
 
@@ -204,6 +206,8 @@ interface Stored {
   readonly networks: readonly string[] | undefined;
   /** Of the pod, those of its network. */
   readonly annotations: Readonly<Record<string, string>>;
+  /** The same of the pod's namespace; absent: the account may not read it. */
+  readonly ofNamespace?: Readonly<Record<string, string>> | undefined;
 }
 
 const ANNOTATIONS = "cni.projectcalico.org/";
@@ -216,12 +220,25 @@ async function storedOf({ record, endpoint }: Known, { store }: Sources): Promis
   try {
     const stored = endpoint && (await records.read({ namespace: endpoint.namespace, name: endpoint.name }));
     const found = pod === undefined ? undefined : await core?.pod({ namespace, name: pod });
-    const annotations = Object.entries(found?.annotations ?? {}).filter(([key]) => key.startsWith(ANNOTATIONS));
-    return { networks: stored?.ipNetworks ?? [], annotations: Object.fromEntries(annotations) };
+    const ofNamespace = pod === undefined || core === undefined ? {} : await annotationsOf(namespace, core);
+    return { networks: stored?.ipNetworks ?? [], annotations: ofNetworks(found?.annotations ?? {}), ofNamespace };
   } catch {
     // The account may not read the pod.
     return nothing;
   }
+}
+
+async function annotationsOf(namespace: string, core: KubernetesCore): Promise<Stored["ofNamespace"]> {
+  try {
+    return ofNetworks((await core.namespace(namespace))?.annotations ?? {});
+  } catch {
+    // The account may not read namespaces.
+    return undefined;
+  }
+}
+
+function ofNetworks(annotations: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(annotations).filter(([key]) => key.startsWith(ANNOTATIONS)));
 }
 
 /** Compares what the datastore's record, in a cluster the pod's annotations, says with what the attachment has. */

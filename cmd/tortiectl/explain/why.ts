@@ -14,7 +14,7 @@ interface Granted {
   readonly standing: string;
 }
 
-type User = Pick<AttachmentFacts, "shown" | "requested"> | undefined;
+type User = Pick<AttachmentFacts, "shown" | "requested" | "ofNamespace"> | undefined;
 
 export function whyThis(granted: Granted, user: User, { lists }: Pick<Sources, "lists">): string {
   const asked = whoAsked(granted.address, user);
@@ -31,12 +31,16 @@ function whoAsked(address: string, user: User): string | undefined {
 function poolReason({ address, pool }: Granted, user: User, lists: Sources["lists"]): string {
   if (pool === undefined) return "no pool holds it any more: it was granted by one that has been removed or changed";
   const family = address.includes(":") ? "ipv6" : "ipv4";
-  const annotation = user?.shown.annotations[`${ANNOTATION_PREFIX}${family}pools`] ?? "";
-  if (annotation !== "") return `pool ${pool}, one of those that the pod's annotation ${family}pools names: ${annotation}`;
+  const key = `${ANNOTATION_PREFIX}${family}pools`;
+  const [ofPod, ofNamespace] = [user?.shown.annotations[key] ?? "", user?.ofNamespace?.[key] ?? ""];
+  if (ofPod !== "") return `pool ${pool}, one of those that the pod's annotation ${family}pools names: ${ofPod}`;
+  if (ofNamespace !== "") return `pool ${pool}, one of those that the namespace's annotation ${family}pools names: ${ofNamespace}`;
   const { ipam } = lists.find(({ list }) => list.name === user?.shown.network)?.config ?? {};
   const named = (family === "ipv4" ? ipam?.ipv4Pools : ipam?.ipv6Pools) ?? [];
   if (named.length === 0) return `pool ${pool}, the first enabled one of its family that the node and the namespace allow`;
-  return `pool ${pool}, one of those that the network configuration names (${named.join(", ")}), unless the namespace names others`;
+  const isRead = user?.ofNamespace !== undefined || user?.shown.pod === undefined;
+  const doubt = isRead ? "" : ", unless the namespace, which could not be read, names others";
+  return `pool ${pool}, one of those that the network configuration names (${named.join(", ")})${doubt}`;
 }
 
 function blockReason({ node, owner, standing }: Granted, isAsked: boolean): string {

@@ -78,3 +78,22 @@ it("names annotations that do not say what the pod has, and repair writes them a
   expect([seen.exit, repaired.exit]).toEqual([1, 0]);
   expect(await node.annotations()).toMatchObject({ podIP: ips[0]?.address, containerID: "c1" });
 });
+
+it("names the namespace's annotation where that has chosen the pool", async () => {
+  const { node, explain } = await attached(await cluster.kubeconfigFor("admin"));
+  await using _ = node;
+  await node.pool("reserve", "10.61.0.0/26");
+  const annotations = { "cni.projectcalico.org/ipv4pools": '["reserve"]' };
+  await cluster.api("PATCH", "/api/v1/namespaces/test", { metadata: { annotations } }, "application/merge-patch+json");
+  await node.add();
+
+  const explained = await explain("pod", "test/pod");
+
+  expect(explained.addresses).toMatchObject([
+    {
+      why: expect.stringMatching(
+        /^pool 10\.61\.0\.0\/26 \(reserve\), one of those that the namespace's annotation ipv4pools names: \["reserve"\];/,
+      ),
+    },
+  ]);
+});

@@ -7,7 +7,7 @@ const PREFIX = "cni.projectcalico.org/";
 
 function user(annotations: Readonly<Record<string, string>> = {}, requested: readonly string[] = []) {
   const rest = { containerId: "a", ifname: "eth0", state: "ready", addresses: [], routes: [], sysctls: [], rules: [], chained: [] };
-  return { shown: { ...rest, network: "net1", pod: "default/web", annotations }, requested };
+  return { shown: { ...rest, network: "net1", pod: "default/web", annotations }, requested, ofNamespace: {} };
 }
 
 function lists(ipam: object) {
@@ -32,7 +32,28 @@ it.each([
     {},
     `pool 10.0.0.0/16 (p), the first enabled one of its family that the node and the namespace allow; ${FREE}`,
   ],
-  ["the configuration names its pool", GRANTED, user(), NAMED, expect.stringContaining("the network configuration names (10.0.0.0/16)")],
+  ["the configuration names its pool", GRANTED, user(), NAMED, expect.stringContaining("the network configuration names (10.0.0.0/16);")],
+  [
+    "the namespace could not be read",
+    GRANTED,
+    { ...user(), ofNamespace: undefined },
+    NAMED,
+    expect.stringContaining("names (10.0.0.0/16), unless the namespace, which could not be read, names others;"),
+  ],
+  [
+    "the namespace names its pool",
+    GRANTED,
+    { ...user(), ofNamespace: { [`${PREFIX}ipv4pools`]: '["p"]' } },
+    NAMED,
+    expect.stringMatching(/^pool .*, one of those that the namespace's annotation ipv4pools names: \["p"\];/),
+  ],
+  [
+    "the pod names its pool, and its namespace others",
+    GRANTED,
+    { ...user({ [`${PREFIX}ipv4pools`]: '["p"]' }), ofNamespace: { [`${PREFIX}ipv4pools`]: '["q"]' } },
+    NAMED,
+    expect.stringMatching(/the pod's annotation ipv4pools names: \["p"\];/),
+  ],
   [
     "the pod names its pool",
     GRANTED,
