@@ -2,9 +2,10 @@
 import { hasFelixChains } from "../dataplane/linux/host-facts.ts";
 import type { HostSockets } from "../dataplane/netlink/host-sockets.ts";
 import { unlessMissing } from "../dataplane/netlink/message.ts";
+import { elementsIn } from "../dataplane/nftables/elements.ts";
 import { ask } from "../dataplane/nftables/message.ts";
 import { names, POLICY_TABLE } from "../dataplane/nftables/policy/layout.ts";
-import { elementsIn, IFNAME } from "../dataplane/nftables/sets.ts";
+import { IFNAME } from "../dataplane/nftables/sets.ts";
 import { listLinks } from "../dataplane/rtnetlink/link.ts";
 import { readPolicyFile } from "../handover/policy-file.ts";
 import type { Environment } from "../lib/cni/protocol.ts";

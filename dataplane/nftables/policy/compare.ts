@@ -6,8 +6,9 @@
 import { formatAddress } from "../../../lib/addresses/address.ts";
 import type { Slices } from "../../../lib/system/slices.ts";
 import { type Attribute, addressOf, attributeMap, parseAttributes, readText } from "../../netlink/message.ts";
+import { type Elements, elementsIn } from "../elements.ts";
 import type { Expression } from "../message.ts";
-import { ADDRESS, type Elements, elementsIn, hasShape, IFNAME, INET_PROTO, type SetShape } from "../sets.ts";
+import { ADDRESS, hasShape, IFNAME, INET_PROTO, type SetShape } from "../sets.ts";
 import type { FoundChain, FoundTable } from "./dump.ts";
 import { POLICY_TABLE } from "./layout.ts";
 import type { Chain, ElementsChange, NamedSet, Rule, Ruleset, RulesetChange } from "./ruleset.ts";

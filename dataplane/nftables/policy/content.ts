@@ -9,7 +9,6 @@ import { bytesOf, type Family, parseAddress } from "../../../lib/addresses/addre
 import type { Slices } from "../../../lib/system/slices.ts";
 import type {
   AddressInterval,
-  AllowedPorts,
   ClassName,
   Direction,
   EndpointPolicy,
@@ -32,21 +31,13 @@ import {
   skeleton,
 } from "./layout.ts";
 import { DIRECTIONS } from "./log-prefix.ts";
-import type { Chain, ElementsChange, NamedSet, Ruleset, RulesetChange } from "./ruleset.ts";
+import { PREFIX_LENGTHS, piecesOf, prefixesOf } from "./pieces.ts";
+import type { Chain, NamedSet, Ruleset, RulesetChange } from "./ruleset.ts";
+import { Touched } from "./touched.ts";
 
 interface OwnSet extends NamedSet {
   readonly shape: SetShape;
   readonly elements: Map<string, string>;
-}
-
-/** What the last change touched: what was there before it. */
-interface Touched {
-  /** Set → key → verdict before; `undefined`: it was not there. */
-  readonly elements: Map<string, Map<string, string | undefined>>;
-  /** Set → whether it was there. */
-  readonly sets: Map<string, SetShape | undefined>;
-  /** Chain → whether it was there. */
-  readonly chains: Map<string, boolean>;
 }
 
 export class PolicyContent implements Ruleset {
@@ -58,7 +49,7 @@ export class PolicyContent implements Ruleset {
   #blocks: readonly AddressInterval[] = [];
   /** How many addresses and blocks name a class. */
   readonly #uses = new Map<ClassName, number>();
-  #touched: Touched = nothingTouched();
+  #touched = new Touched();
 
   private constructor(options: LayoutOptions) {
     const { counters, sets, chains } = skeleton(options);
@@ -71,7 +62,7 @@ export class PolicyContent implements Ruleset {
   static async of(options: LayoutOptions, state: PacketPolicy, slices: Slices): Promise<PolicyContent> {
     const content = new PolicyContent(options);
     await content.apply(state, slices);
-    content.#touched = nothingTouched();
+    content.#touched = new Touched();
     return content;
   }
 
@@ -86,33 +77,10 @@ export class PolicyContent implements Ruleset {
   }
 
   /** Returns what differs from the content at the last call. */
-  async take(slices: Slices): Promise<RulesetChange> {
-    const { elements, sets, chains } = this.#touched;
-    this.#touched = nothingTouched();
-    const newSets = new Map<string, NamedSet>();
-    const goneSets: string[] = [];
-    for (const [name, before] of sets) {
-      const now = this.sets.get(name);
-      if (before === undefined && now !== undefined) newSets.set(name, now);
-      if (before !== undefined && now === undefined) goneSets.push(name);
-    }
-    const changes = new Map<string, ElementsChange>();
-    for (const [name, touched] of elements) {
-      const set = this.sets.get(name);
-      if (set === undefined || newSets.has(name)) continue;
-      const change = elementsChange(set, touched);
-      if (change !== undefined) changes.set(name, change);
-      if (slices.isOver) await slices.next();
-    }
-    const newChains = new Map<string, Chain>();
-    const changedChains = new Map<string, Chain>();
-    const goneChains: string[] = [];
-    for (const [name, wasThere] of chains) {
-      const now = this.chains.get(name);
-      if (now !== undefined) (wasThere ? changedChains : newChains).set(name, now);
-      else if (wasThere) goneChains.push(name);
-    }
-    return { newCounters: [], goneCounters: [], newSets, goneSets, elements: changes, newChains, changedChains, goneChains };
+  take(slices: Slices): Promise<RulesetChange> {
+    const touched = this.#touched;
+    this.#touched = new Touched();
+    return touched.changeTo(this, slices);
   }
 
   async #setEndpoint(hostInterface: string, policy: EndpointPolicy | undefined, slices: Slices): Promise<void> {
@@ -171,7 +139,7 @@ export class PolicyContent implements Ruleset {
   #add(direction: Direction, name: ClassName, set: ClassSet, element: string): void {
     const setName = names.classSet(direction, name, set);
     if (!this.sets.has(setName)) {
-      this.#touchSet(setName);
+      this.#touched.set(setName, this.sets.get(setName)?.shape);
       this.sets.set(setName, { shape: CLASS_SETS[set].shape, elements: new Map() });
       this.#setClassChain(direction, name);
     }
@@ -182,14 +150,14 @@ export class PolicyContent implements Ruleset {
     const setName = names.classSet(direction, name, set);
     this.#put(setName, element, undefined);
     if (this.sets.get(setName)?.elements.size !== 0) return;
-    this.#touchSet(setName);
+    this.#touched.set(setName, this.sets.get(setName)?.shape);
     this.sets.delete(setName);
     this.#setClassChain(direction, name);
   }
 
   #setClassChain(direction: Direction, name: ClassName): void {
     const chain = names.classChain(direction, name);
-    this.#touchChain(chain);
+    this.#touched.chain(chain, this.chains.has(chain));
     this.chains.set(chain, classChain(direction, name, this.#setsOf(direction, name)));
   }
 
@@ -202,7 +170,7 @@ export class PolicyContent implements Ruleset {
     const chain = names.classChain(direction, name);
     const isWanted = name === NO_PREDICATE || this.#uses.has(name) || this.#setsOf(direction, name).length > 0;
     if (isWanted === this.chains.has(chain)) return;
-    this.#touchChain(chain);
+    this.#touched.chain(chain, this.chains.has(chain));
     if (isWanted) this.chains.set(chain, classChain(direction, name, this.#setsOf(direction, name)));
     else this.chains.delete(chain);
   }
@@ -246,12 +214,12 @@ export class PolicyContent implements Ruleset {
     const set = names.blocks(direction, family, length);
     const wasThere = this.sets.has(set);
     if (!wasThere && name !== undefined) {
-      this.#touchSet(set);
+      this.#touched.set(set, this.sets.get(set)?.shape);
       this.sets.set(set, { shape: PEERS[family], elements: new Map() });
     }
     this.#put(set, key, name && `goto ${names.classChain(direction, name)}`);
     if (this.sets.get(set)?.elements.size === 0) {
-      this.#touchSet(set);
+      this.#touched.set(set, this.sets.get(set)?.shape);
       this.sets.delete(set);
     }
     if (wasThere !== this.sets.has(set)) this.#setPolicyChain(direction);
@@ -259,7 +227,7 @@ export class PolicyContent implements Ruleset {
 
   #setPolicyChain(direction: Direction): void {
     const chain = names.policy(direction);
-    this.#touchChain(chain);
+    this.#touched.chain(chain, this.chains.has(chain));
     const lengths = (family: Family) => PREFIX_LENGTHS.filter((length) => this.sets.has(names.blocks(direction, family, length)));
     this.chains.set(chain, policyChain(direction, { 4: lengths(4), 6: lengths(6) }));
   }
@@ -284,39 +252,10 @@ export class PolicyContent implements Ruleset {
     if (elements === undefined) return;
     const before = elements.get(key);
     if (before === verdict) return;
-    let touched = this.#touched.elements.get(setName);
-    if (touched === undefined) {
-      touched = new Map();
-      this.#touched.elements.set(setName, touched);
-    }
-    if (!touched.has(key)) touched.set(key, before);
+    this.#touched.element(setName, key, before);
     if (verdict === undefined) elements.delete(key);
     else elements.set(key, verdict);
   }
-
-  #touchSet(name: string): void {
-    if (!this.#touched.sets.has(name)) this.#touched.sets.set(name, this.sets.get(name)?.shape);
-  }
-
-  #touchChain(name: string): void {
-    if (!this.#touched.chains.has(name)) this.#touched.chains.set(name, this.chains.has(name));
-  }
-}
-
-function nothingTouched(): Touched {
-  return { elements: new Map(), sets: new Map(), chains: new Map() };
-}
-
-function elementsChange({ shape, elements }: OwnSet, touched: ReadonlyMap<string, string | undefined>): ElementsChange | undefined {
-  const removed: string[] = [];
-  const added: [string, string][] = [];
-  for (const [key, before] of touched) {
-    const now = elements.get(key);
-    if (now === before) continue;
-    if (before !== undefined) removed.push(key);
-    if (now !== undefined) added.push([key, now]);
-  }
-  return removed.length + added.length === 0 ? undefined : { shape, removed, added };
 }
 
 function isEnforced({ ingress, egress }: EndpointPolicy): boolean {
@@ -333,46 +272,6 @@ function elementsOf(key: string, permission: Permission | undefined): (readonly 
   if (permission === undefined) return [];
   if (permission === "all") return [["all", key]];
   return permission.flatMap((allowed) => piecesOf(allowed).map(([set, port]) => [set, key + portKey(allowed.protocol, port)] as const));
-}
-
-/** The sets of ports with the length of their pieces, the longest first. */
-const PIECES = [
-  ["ports4096", 4096],
-  ["ports256", 256],
-  ["ports16", 16],
-  ["ports", 1],
-] as const satisfies readonly (readonly [ClassSet, number])[];
-
-/** Cuts an interval of ports into aligned pieces, as few as there can be; each is named by its first port. */
-function piecesOf({ first, last }: AllowedPorts): (readonly [set: ClassSet, port: number])[] {
-  const result: (readonly [ClassSet, number])[] = [];
-  for (let port = first; port <= last; ) {
-    const [set, length] = PIECES.find(([, one]) => port % one === 0 && port + one - 1 <= last) ?? PIECES[3];
-    result.push([set, port]);
-    port += length;
-  }
-  return result;
-}
-
-const PREFIX_STEP = 4;
-/** The shortest first: most packets that a block allows come from a large one, such as all but some of the internet. */
-const PREFIX_LENGTHS: readonly number[] = Array.from({ length: 128 / PREFIX_STEP }, (_, at) => PREFIX_STEP * (at + 1));
-
-/** Cuts an interval of addresses into prefixes whose lengths are multiples of four bits, as few as there can be. */
-function prefixesOf({ family, first, last }: AddressInterval): { readonly length: number; readonly value: bigint }[] {
-  const bits = family === 4 ? 32 : 128;
-  const result: { length: number; value: bigint }[] = [];
-  for (let value = first; value <= last; ) {
-    let size = 1n;
-    let length = bits;
-    for (let larger = size << 4n; length > PREFIX_STEP && value % larger === 0n && value + larger - 1n <= last; larger <<= 4n) {
-      size = larger;
-      length -= PREFIX_STEP;
-    }
-    result.push({ length, value });
-    value += size;
-  }
-  return result;
 }
 
 /** Writes protocol and port, each padded to four bytes. */

@@ -1,8 +1,9 @@
 /** Asks the kernel which host ends the policy's table knows: the others of ours are closed. Loads little, for a plugin that asks once. */
 import { unlessMissing } from "../../netlink/message.ts";
 import type { Netlink } from "../../netlink/socket.ts";
+import { elementsIn } from "../elements.ts";
 import { ask } from "../message.ts";
-import { elementsIn, IFNAME, interfaceKey } from "../sets.ts";
+import { IFNAME, interfaceKey } from "../sets.ts";
 import { names, POLICY_TABLE } from "./layout.ts";
 import { DIRECTIONS } from "./log-prefix.ts";
 

@@ -8,8 +8,9 @@
  */
 import type { Slices } from "../../../lib/system/slices.ts";
 import type { Request } from "../../netlink/socket.ts";
+import { addElements, deleteElements, flushElements } from "../elements.ts";
 import { newChain, newPlainChain, newRule, newTable, remove } from "../message.ts";
-import { addElements, deleteElements, flushElements, newSet } from "../sets.ts";
+import { newSet } from "../sets.ts";
 import { newCounter, removeCounter } from "./counters.ts";
 import { POLICY_TABLE } from "./layout.ts";
 import type { Chain, RulesetChange } from "./ruleset.ts";

@@ -2,8 +2,10 @@
  * Describes the content of our table as plain data, and what changes between two contents. What is to be changed is found in two ways: by the
  * content itself, which notes what it touches, and by comparing it with what the kernel has.
  */
+
+import type { Elements } from "../elements.ts";
 import type { BaseChain, Expression } from "../message.ts";
-import type { Elements, SetShape } from "../sets.ts";
+import type { SetShape } from "../sets.ts";
 
 export type Rule = readonly Expression[];
 
