@@ -2,7 +2,8 @@
 import { messageOf } from "../../lib/errors/errors.ts";
 import { untilAborted } from "../../lib/system/waiting.ts";
 import { type CheckResult, failed, skipped } from "../report.ts";
-import { groupOf, judge, type Known } from "./judge.ts";
+import type { Known } from "./causes.ts";
+import { groupOf, judge } from "./judge.ts";
 import { planTrials, type Trial } from "./plan.ts";
 import type { FactsWanted, HostFacts, ProbeReply, Question } from "./question.ts";
 import { CHECKS, type World } from "./world.ts";
