@@ -12,7 +12,6 @@
 import {
   type Address,
   addressAt,
-  bitsOf,
   contains,
   formatAddress,
   formatPrefix,
@@ -20,41 +19,11 @@ import {
   type Prefix,
   sizeOf,
 } from "../../../lib/addresses/address.ts";
-import type { Claimed } from "../../../lib/system/claimed.ts";
-import type { Labels, NamedPort, PeerPod } from "../../../policy/model.ts";
+import type { PeerPod } from "../../../policy/model.ts";
 import { compareText } from "../../../policy/rules.ts";
+import type { ClaimingPod, HeldBlock, PodFacts, RecordedPod } from "./claims.ts";
+import { HeldBlocks } from "./held-blocks.ts";
 import type { AddressConflict, RefusedClaim } from "./model.ts";
-
-/** A pod as its metadata has it. */
-export interface ClaimingPod {
-  readonly namespace: string;
-  readonly name: string;
-  readonly labels: Labels;
-  readonly claim: Claimed<readonly Address[]>;
-}
-
-/** What else its whole object says, in fields that no owner of a pod can write later: the spec's, and the status of kubelet. */
-export interface PodFacts {
-  readonly node: string;
-  readonly isHostNetwork: boolean;
-  readonly isFinished: boolean;
-  readonly podIPs: readonly Address[];
-  readonly ports: readonly NamedPort[];
-}
-
-/** A block of the allocator: which pod each of its addresses is given to, by the address as text. */
-export interface HeldBlock {
-  readonly cidr: Prefix;
-  /** "namespace/name". */
-  readonly holders: ReadonlyMap<string, string>;
-}
-
-/** An endpoint that a plugin or this agent has recorded. */
-export interface RecordedPod {
-  /** `undefined`: it is no pod. */
-  readonly pod: { readonly namespace: string; readonly name: string; readonly labels: Labels } | undefined;
-  readonly addresses: readonly Address[];
-}
 
 /** Who says that an address is theirs: lists, since a set of one takes 250 bytes, and a large cluster has tens of thousands of addresses. */
 interface Claims {
@@ -88,7 +57,7 @@ export class AddressBook {
   readonly #records = new Map<string, RecordedPod>();
   /** Records of each pod. */
   readonly #recordsOfPod = new Map<string, readonly string[]>();
-  readonly #blocks = new Blocks();
+  readonly #blocks = new HeldBlocks();
   readonly #ranges = new Map<string, readonly Prefix[]>();
   /** By the address as text. */
   readonly #claims = new Map<string, Claims>();
@@ -288,44 +257,6 @@ type Word = "proven" | "plausible" | { readonly refused: string };
 function wordOfBlock({ cidr, holders }: HeldBlock, key: string, text: string): Word {
   const holder = holders.get(text);
   return holder === key ? "proven" : { refused: `block ${formatPrefix(cidr)} gives it to ${holder ?? "no pod"}` };
-}
-
-/** Finds the block of an address, whatever sizes blocks have. */
-class Blocks {
-  readonly #byName = new Map<string, HeldBlock>();
-  /** By family and length of their prefixes, then by what is left of their addresses. */
-  readonly #bySize = new Map<string, { readonly size: Prefix; readonly blocks: Map<bigint, HeldBlock> }>();
-
-  /** @returns the one of that name before */
-  set(name: string, block: HeldBlock | undefined): HeldBlock | undefined {
-    const before = this.#byName.get(name);
-    if (before !== undefined) this.#sized(before.cidr).delete(networkOf(before.cidr, before.cidr.address));
-    if (block === undefined) this.#byName.delete(name);
-    else this.#byName.set(name, block);
-    if (block !== undefined) this.#sized(block.cidr).set(networkOf(block.cidr, block.cidr.address), block);
-    return before;
-  }
-
-  /** Finds the smallest, should damaged ones overlap. */
-  of(address: Address): HeldBlock | undefined {
-    let found: HeldBlock | undefined;
-    for (const { size, blocks } of this.#bySize.values()) {
-      if (size.address.family !== address.family || (found !== undefined && found.cidr.length > size.length)) continue;
-      found = blocks.get(networkOf(size, address)) ?? found;
-    }
-    return found;
-  }
-
-  #sized(cidr: Prefix): Map<bigint, HeldBlock> {
-    const key = `${cidr.address.family}/${cidr.length}`;
-    const sized = this.#bySize.get(key) ?? { size: cidr, blocks: new Map<bigint, HeldBlock>() };
-    this.#bySize.set(key, sized);
-    return sized.blocks;
-  }
-}
-
-function networkOf({ length, address: { family } }: Prefix, { value }: Address): bigint {
-  return value >> BigInt(bitsOf(family) - length);
 }
 
 /** Lists what a pod claims, without what no workload has. */

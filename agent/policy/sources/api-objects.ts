@@ -22,7 +22,7 @@ import { Claimed } from "../../../lib/system/claimed.ts";
 import { type BackOff, type Clock, pauseAfter } from "../../../lib/system/waiting.ts";
 import { listedAddresses, POD_IP, POD_IPS } from "../../../lib/workload/annotations/pod-addresses.ts";
 import type { Labels, PolicyObject } from "../../../policy/model.ts";
-import type { ClaimingPod, HeldBlock } from "./addresses.ts";
+import type { ClaimingPod, HeldBlock } from "./claims.ts";
 import type { SourcePart } from "./sources.ts";
 
 type Watching = Pick<Informers, "watch">;

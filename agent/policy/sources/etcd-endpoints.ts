@@ -7,8 +7,8 @@ import { endpointResource, parseStored } from "../../../lib/datastore/etcd/codec
 import { allBelow, EtcdFeed, type EtcdSource } from "../../../lib/datastore/etcd/etcd-feed.ts";
 import type { Watches } from "../../../lib/kubernetes/watch/informers.ts";
 import type { WorkloadEndpoint } from "../../../lib/workload/endpoint.ts";
-import type { RecordedPod } from "./addresses.ts";
 import { watchedPart } from "./api-objects.ts";
+import type { RecordedPod } from "./claims.ts";
 import type { SourcePart } from "./sources.ts";
 
 interface EtcdEndpointsInput {

@@ -10,8 +10,8 @@ import type { ResourceCache } from "../../../lib/kubernetes/watch/resource-cache
 import type { Clock } from "../../../lib/system/waiting.ts";
 import { isFinished } from "../../../lib/workload/annotations/pod-addresses.ts";
 import type { NamedPort } from "../../../policy/model.ts";
-import type { ClaimingPod, PodFacts } from "./addresses.ts";
 import { decodeClaims, gapOf, HEARTBEAT_SECONDS, PODS } from "./api-objects.ts";
+import type { ClaimingPod, PodFacts } from "./claims.ts";
 import type { Needs, SourcePart, Telling } from "./sources.ts";
 
 /** An annotation may come a moment before the block that proves it. */

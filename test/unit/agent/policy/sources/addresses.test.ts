@@ -1,6 +1,7 @@
 /** Whose an address is, by what is claimed and what is proven; and that nobody gets another's by patching annotations. */
 
-import { AddressBook, type ClaimingPod, type HeldBlock, type PodFacts } from "../../../../../agent/policy/sources/addresses.ts";
+import { AddressBook } from "../../../../../agent/policy/sources/addresses.ts";
+import type { ClaimingPod, HeldBlock, PodFacts } from "../../../../../agent/policy/sources/claims.ts";
 import { type Address, contains, formatAddress, type Prefix, parseAddress, parsePrefix } from "../../../../../lib/addresses/address.ts";
 import { Claimed } from "../../../../../lib/system/claimed.ts";
 import type { PeerPod } from "../../../../../policy/model.ts";
