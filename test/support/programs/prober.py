@@ -15,7 +15,6 @@ import time
 SHORT = 0.7
 ETH_P_ALL = 3
 SO_BINDTODEVICE = 25
-SO_RCVBUFFORCE = 33
 
 output = threading.Lock()
 streams = {}
@@ -236,7 +235,6 @@ def frame(packet, device, **_):
 def capture(device, **_):
     """Lets every packet that comes in be kept by the kernel, from its IP header on, until it is taken."""
     sniffer = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_ALL))
-    sniffer.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 16 << 20)
     sniffer.bind((device, ETH_P_ALL))
     sniffer.setblocking(False)
     sniffers.append(sniffer)
