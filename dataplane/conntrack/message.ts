@@ -1,6 +1,16 @@
 /** Speaks ctnetlink: the connections that conntrack knows (include/uapi/linux/netfilter/nfnetlink_conntrack.h). */
 import type { Address, Family } from "../../lib/addresses/address.ts";
-import { type Attribute, addressOf, attributeMap, bytes, familyOf, type Message, numberOf, structure } from "../netlink/message.ts";
+import {
+  type Attribute,
+  addressOf,
+  attributeMap,
+  bytes,
+  familyOf,
+  type Message,
+  NLA_F_NESTED,
+  numberOf,
+  structure,
+} from "../netlink/message.ts";
 import type { Request } from "../netlink/socket.ts";
 
 const NFNL_SUBSYS_CTNETLINK = 1;
@@ -77,8 +87,6 @@ export function parseFlow({ payload }: Message, isWanted: (addresses: readonly U
     key,
   };
 }
-
-const NLA_F_NESTED = 0x8000;
 
 interface RawTuple {
   readonly source: Uint8Array;

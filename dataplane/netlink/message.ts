@@ -6,10 +6,10 @@
 import type { Address, Family } from "../../lib/addresses/address.ts";
 import { errnoName, errnoText } from "../../lib/system/errno.ts";
 
-const ATTRIBUTE_HEADER = 4;
-const NLA_F_NESTED = 0x8000;
+export const ATTRIBUTE_HEADER = 4;
+export const NLA_F_NESTED = 0x8000;
 /** Leaves out NLA_F_NESTED and NLA_F_NET_BYTEORDER, which are not part of the type. */
-const NLA_TYPE_MASK = 0x3fff;
+export const NLA_TYPE_MASK = 0x3fff;
 const MAX_LENGTH = 0xffff;
 const UTF8 = new TextEncoder();
 
@@ -39,6 +39,11 @@ export function u32(type: number, value: number): Attribute {
 /** Writes a number in network byte order, as nf_tables wants it. */
 export function u32be(type: number, value: number): Attribute {
   return { type, payload: words(4, (view) => view.setUint32(0, value, false)) };
+}
+
+/** Does the same with 64 bits. @param value an integer */
+export function u64be(type: number, value: number): Attribute {
+  return { type, payload: words(8, (view) => view.setBigUint64(0, BigInt(value), false)) };
 }
 
 /** Writes a string with its terminating zero. */
@@ -123,7 +128,7 @@ export function parseStructure({ payload }: Message, length: number) {
 }
 
 /** Rounds a length up to the four bytes that messages and attributes are padded to. */
-function aligned(length: number): number {
+export function aligned(length: number): number {
   // Not with bit operations: a hostile length may have the sign bit set.
   return Math.ceil(length / 4) * 4;
 }

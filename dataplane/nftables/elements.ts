@@ -4,10 +4,19 @@
  * An element is a pair of strings: the bytes of its key, one character a byte, and its verdict: "goto CHAIN", "return", or "" in a plain
  * set. They are compact, and they are found in a `Map`.
  */
-import { type Attribute, type Message, NetlinkFormatError, NLM_F_CREATE } from "../netlink/message.ts";
+import {
+  ATTRIBUTE_HEADER,
+  type Attribute,
+  aligned,
+  type Message,
+  NetlinkFormatError,
+  NLA_F_NESTED,
+  NLA_TYPE_MASK,
+  NLM_F_CREATE,
+} from "../netlink/message.ts";
 import type { Request } from "../netlink/socket.ts";
 import { about, NFGENMSG_BYTES, type TableFamily } from "./message.ts";
-import { padded, type SetShape } from "./sets.ts";
+import type { SetShape } from "./sets.ts";
 
 const NFTA_LIST_ELEM = 1;
 const NFTA_SET_ELEM_LIST_ELEMENTS = 3;
@@ -19,9 +28,6 @@ const NFTA_VERDICT_CODE = 1;
 const NFTA_VERDICT_CHAIN = 2;
 const NFT_GOTO = -4;
 const NFT_RETURN = -5;
-const NLA_F_NESTED = 0x8000;
-const NLA_TYPE_MASK = 0x3fff;
-const ATTRIBUTE_HEADER = 4;
 
 /** Elements of one set: key → verdict. */
 export type Elements = ReadonlyMap<string, string>;
@@ -165,7 +171,7 @@ class ElementsReader {
     const list = this.#find(NFTA_SET_ELEM_LIST_ELEMENTS, NFGENMSG_BYTES, this.#bytes.length);
     if (list < 0) return;
     const end = this.#endOf(list, this.#bytes.length);
-    for (let at = list + ATTRIBUTE_HEADER; at < end; at += padded(this.#endOf(at, end) - at)) yield at;
+    for (let at = list + ATTRIBUTE_HEADER; at < end; at += aligned(this.#endOf(at, end) - at)) yield at;
   }
 
   keyOf(element: number): string {
@@ -193,7 +199,7 @@ class ElementsReader {
   }
 
   #find(type: number, from: number, end: number): number {
-    for (let at = from; at < end; at += padded(this.#endOf(at, end) - at)) {
+    for (let at = from; at < end; at += aligned(this.#endOf(at, end) - at)) {
       if ((this.#bytes.readUInt16LE(at + 2) & NLA_TYPE_MASK) === type) return at;
     }
     return -1;

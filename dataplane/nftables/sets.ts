@@ -2,7 +2,7 @@
  * Encodes and reads sets and verdict maps of nf_tables (include/uapi/linux/netfilter/nf_tables.h). A key can have several fields, each
  * padded to four bytes.
  */
-import { type Attribute, attributeMap, bytes, type Message, nest, u32be } from "../netlink/message.ts";
+import { type Attribute, aligned, attributeMap, bytes, type Message, nest, u32be, u64be } from "../netlink/message.ts";
 import type { Request } from "../netlink/socket.ts";
 import { about, NFGENMSG_BYTES, type TableFamily } from "./message.ts";
 
@@ -46,7 +46,7 @@ export interface SetShape {
 
 /** Length of a key in registers. */
 function keyBytes({ fields }: SetShape): number {
-  return fields.length === 1 ? (fields[0]?.bytes ?? 0) : fields.reduce((sum, field) => sum + padded(field.bytes), 0);
+  return fields.length === 1 ? (fields[0]?.bytes ?? 0) : fields.reduce((sum, field) => sum + aligned(field.bytes), 0);
 }
 
 export function newSet(family: TableFamily, table: string, name: string, shape: SetShape): Request {
@@ -107,15 +107,4 @@ export function asKey(value: Uint8Array): string {
 /** Writes a name of an interface as a key. */
 export function interfaceKey(name: string): string {
   return Buffer.from(name).toString("latin1").padEnd(IFNAME.bytes, "\0");
-}
-
-/** Returns the length with the padding to four bytes. */
-export function padded(length: number): number {
-  return Math.ceil(length / 4) * 4;
-}
-
-function u64be(type: number, value: number): Attribute {
-  const payload = new Uint8Array(8);
-  new DataView(payload.buffer).setBigUint64(0, BigInt(value), false);
-  return bytes(type, payload);
 }

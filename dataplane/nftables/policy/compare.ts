@@ -5,7 +5,7 @@
  */
 import { formatAddress } from "../../../lib/addresses/address.ts";
 import type { Slices } from "../../../lib/system/slices.ts";
-import { type Attribute, addressOf, attributeMap, parseAttributes, readText } from "../../netlink/message.ts";
+import { type Attribute, addressOf, attributeMap, NLA_F_NESTED, NLA_TYPE_MASK, parseAttributes, readText } from "../../netlink/message.ts";
 import { type Elements, elementsIn } from "../elements.ts";
 import type { Expression } from "../message.ts";
 import { ADDRESS, hasShape, IFNAME, INET_PROTO, type SetShape } from "../sets.ts";
@@ -90,9 +90,6 @@ function isSameExpression({ name, parameters }: Expression, found: Uint8Array): 
   const attributes = attributeMap(found);
   return readText(attributes.get(1)) === name && includesAll(parameters, attributes.get(2) ?? new Uint8Array());
 }
-
-const NLA_F_NESTED = 0x8000;
-const NLA_TYPE_MASK = 0x3fff;
 
 function includesAll(wanted: readonly Attribute[], found: Uint8Array): boolean {
   const attributes = attributeMap(found);

@@ -139,7 +139,7 @@ export class PolicyContent implements Ruleset {
   #add(direction: Direction, name: ClassName, set: ClassSet, element: string): void {
     const setName = names.classSet(direction, name, set);
     if (!this.sets.has(setName)) {
-      this.#touched.set(setName, this.sets.get(setName)?.shape);
+      this.#touchSet(setName);
       this.sets.set(setName, { shape: CLASS_SETS[set].shape, elements: new Map() });
       this.#setClassChain(direction, name);
     }
@@ -150,14 +150,14 @@ export class PolicyContent implements Ruleset {
     const setName = names.classSet(direction, name, set);
     this.#put(setName, element, undefined);
     if (this.sets.get(setName)?.elements.size !== 0) return;
-    this.#touched.set(setName, this.sets.get(setName)?.shape);
+    this.#touchSet(setName);
     this.sets.delete(setName);
     this.#setClassChain(direction, name);
   }
 
   #setClassChain(direction: Direction, name: ClassName): void {
     const chain = names.classChain(direction, name);
-    this.#touched.chain(chain, this.chains.has(chain));
+    this.#touchChain(chain);
     this.chains.set(chain, classChain(direction, name, this.#setsOf(direction, name)));
   }
 
@@ -170,7 +170,7 @@ export class PolicyContent implements Ruleset {
     const chain = names.classChain(direction, name);
     const isWanted = name === NO_PREDICATE || this.#uses.has(name) || this.#setsOf(direction, name).length > 0;
     if (isWanted === this.chains.has(chain)) return;
-    this.#touched.chain(chain, this.chains.has(chain));
+    this.#touchChain(chain);
     if (isWanted) this.chains.set(chain, classChain(direction, name, this.#setsOf(direction, name)));
     else this.chains.delete(chain);
   }
@@ -214,12 +214,12 @@ export class PolicyContent implements Ruleset {
     const set = names.blocks(direction, family, length);
     const wasThere = this.sets.has(set);
     if (!wasThere && name !== undefined) {
-      this.#touched.set(set, this.sets.get(set)?.shape);
+      this.#touchSet(set);
       this.sets.set(set, { shape: PEERS[family], elements: new Map() });
     }
     this.#put(set, key, name && `goto ${names.classChain(direction, name)}`);
     if (this.sets.get(set)?.elements.size === 0) {
-      this.#touched.set(set, this.sets.get(set)?.shape);
+      this.#touchSet(set);
       this.sets.delete(set);
     }
     if (wasThere !== this.sets.has(set)) this.#setPolicyChain(direction);
@@ -227,7 +227,7 @@ export class PolicyContent implements Ruleset {
 
   #setPolicyChain(direction: Direction): void {
     const chain = names.policy(direction);
-    this.#touched.chain(chain, this.chains.has(chain));
+    this.#touchChain(chain);
     const lengths = (family: Family) => PREFIX_LENGTHS.filter((length) => this.sets.has(names.blocks(direction, family, length)));
     this.chains.set(chain, policyChain(direction, { 4: lengths(4), 6: lengths(6) }));
   }
@@ -255,6 +255,14 @@ export class PolicyContent implements Ruleset {
     this.#touched.element(setName, key, before);
     if (verdict === undefined) elements.delete(key);
     else elements.set(key, verdict);
+  }
+
+  #touchSet(name: string): void {
+    this.#touched.set(name, this.sets.get(name)?.shape);
+  }
+
+  #touchChain(name: string): void {
+    this.#touched.chain(name, this.chains.has(name));
   }
 }
 

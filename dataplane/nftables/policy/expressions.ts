@@ -1,6 +1,6 @@
 /** Builds the steps of the policy's rules as `nft` would; each function says which words of `nft` it stands for. */
 
-import { bytes, nest, text, u32be } from "../../netlink/message.ts";
+import { bytes, nest, text, u32be, u64be } from "../../netlink/message.ts";
 import type { Direction } from "../../packet-policy.ts";
 import { conntrack, equals, FAMILIES, header, isOfFamily, masked, meta, word } from "../expressions.ts";
 import type { Expression } from "../message.ts";
@@ -226,10 +226,4 @@ function prefixMask(bits: number, length: number): Uint8Array {
 
 function compares(operation: number, value: Uint8Array): Expression {
   return { name: "cmp", parameters: [u32be(1, REGISTER), u32be(2, operation), nest(3, [bytes(1, value)])] };
-}
-
-function u64be(type: number, value: number) {
-  const number = new Uint8Array(8);
-  new DataView(number.buffer).setBigUint64(0, BigInt(value), false);
-  return bytes(type, number);
 }
