@@ -19,6 +19,7 @@ import type { KubernetesCore } from "../../../lib/datastore/datastore.ts";
 import { messageOf } from "../../../lib/errors/errors.ts";
 import { isThere } from "../../../lib/system/files.ts";
 import type { Sandbox } from "../../../lib/system/sandbox.ts";
+import { ANNOTATION_PREFIX } from "../../../lib/workload/annotations/annotation.ts";
 import { resolveAddCall } from "../../../main-plugin/call.ts";
 import { planAttachment } from "../../../main-plugin/plan.ts";
 import { routersFor } from "../../../main-plugin/plan-endpoint-form.ts";
@@ -210,8 +211,6 @@ interface Stored {
   readonly ofNamespace?: Readonly<Record<string, string>> | undefined;
 }
 
-const ANNOTATIONS = "cni.projectcalico.org/";
-
 async function storedOf({ record, endpoint }: Known, { store }: Sources): Promise<Stored> {
   const nothing = { networks: endpoint?.ipNetworks, annotations: {} };
   if (store === undefined) return nothing;
@@ -238,7 +237,7 @@ async function annotationsOf(namespace: string, core: KubernetesCore): Promise<S
 }
 
 function ofNetworks(annotations: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
-  return Object.fromEntries(Object.entries(annotations).filter(([key]) => key.startsWith(ANNOTATIONS)));
+  return Object.fromEntries(Object.entries(annotations).filter(([key]) => key.startsWith(ANNOTATION_PREFIX)));
 }
 
 /** Compares what the datastore's record, in a cluster the pod's annotations, says with what the attachment has. */
