@@ -165,13 +165,8 @@ export class Addresses {
     const blocks = this.#blocks.size === 0 ? [] : (intervalOf(this.#flat, address)?.blocks ?? []);
     const ports = this.#ports.size === 0 ? [] : this.#portsOf(group, blocks, pod);
     const key = [...blocks, ...ports.map((one) => one.key)].join("\n");
-    const combined = this.#combined.get(group) ?? new Map<string, PeerClass>();
-    this.#combined.set(group, combined);
-    const known = combined.get(key);
-    if (known !== undefined) return known;
-    const made = classOf([...[...group.peers.keys(), ...blocks].map(peerPredicate), ...ports]);
-    combined.set(key, made);
-    return made;
+    const combined = this.#combined.getOrInsertComputed(group, () => new Map());
+    return combined.getOrInsertComputed(key, () => classOf([...[...group.peers.keys(), ...blocks].map(peerPredicate), ...ports]));
   }
 
   #portsOf(group: Group, blocks: readonly string[], pod: OwnerPod): readonly Predicate[] {
@@ -183,9 +178,7 @@ export class Addresses {
   }
 
   #addPort(port: ActivePort): void {
-    const peer = port.peer?.key ?? ANY_PEER;
-    const ports = this.#ports.get(peer) ?? new Map<string, ActivePort>();
-    this.#ports.set(peer, ports.set(port.name, port));
+    this.#ports.getOrInsertComputed(port.peer?.key ?? ANY_PEER, () => new Map()).set(port.name, port);
   }
 
   #removePort({ name, peer }: ActivePort): void {
@@ -209,10 +202,7 @@ export class Addresses {
   #replaceIntervals(): void {
     const classes = new Map<string, PeerClass>();
     const made = this.#flat.map(({ blocks }) => {
-      const key = blocks.join("\n");
-      const peers = classes.get(key) ?? classOf(blocks.map(peerPredicate));
-      classes.set(key, peers);
-      return peers;
+      return classes.getOrInsertComputed(blocks.join("\n"), () => classOf(blocks.map(peerPredicate)));
     });
     for (const peers of made) this.#table.use(peers);
     for (const peers of this.#classesOfIntervals) this.#table.drop(peers);

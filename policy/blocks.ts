@@ -51,8 +51,8 @@ function flattenFamily(family: Family, blocks: readonly BlockPeer[]): readonly F
   const ends = new Map<bigint, string[]>();
   for (const block of blocks) {
     for (const { first, last } of spansOf(block)) {
-      push(begins, first, block.key);
-      push(ends, last + 1n, block.key);
+      begins.getOrInsert(first, []).push(block.key);
+      ends.getOrInsert(last + 1n, []).push(block.key);
     }
   }
   const cuts = [...new Set([...begins.keys(), ...ends.keys()])].sort((one, other) => (one < other ? -1 : 1));
@@ -79,10 +79,4 @@ function spansOf({ block, excepts }: BlockPeer): readonly Span[] {
   }
   if (from <= last) left.push({ first: from, last });
   return left;
-}
-
-function push<K, V>(lists: Map<K, V[]>, key: K, value: V): void {
-  const list = lists.get(key);
-  if (list === undefined) lists.set(key, [value]);
-  else list.push(value);
 }

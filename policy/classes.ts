@@ -43,10 +43,7 @@ export function classOf(predicates: readonly Predicate[]): PeerClass {
   const byKey = new Map(sorted.map((one) => [one.key, one]));
   const ports = new Map<string, number[]>();
   for (const { named } of byKey.values()) {
-    if (named === undefined) continue;
-    const numbers = ports.get(named.port);
-    if (numbers === undefined) ports.set(named.port, [named.number]);
-    else numbers.push(named.number);
+    if (named !== undefined) ports.getOrInsert(named.port, []).push(named.number);
   }
   const text = [...byKey.keys()].join("\n");
   return { name: nameOf(text), text, predicates: byKey, ports };
@@ -71,8 +68,7 @@ export class ClassTable {
   readonly #changed = new Set<ClassName>();
 
   use(peers: PeerClass): void {
-    const named = this.#uses.get(peers.name) ?? new Map<string, Use>();
-    this.#uses.set(peers.name, named);
+    const named = this.#uses.getOrInsertComputed(peers.name, () => new Map());
     const use = named.get(peers.text);
     if (use !== undefined) use.users++;
     else {

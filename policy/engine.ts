@@ -8,7 +8,7 @@ import { type Address, formatAddress } from "../lib/addresses/address.ts";
 import { Active } from "./active.ts";
 import { Addresses } from "./addresses.ts";
 import { ClassTable, classOf } from "./classes.ts";
-import { Groups } from "./groups.ts";
+import { addTo, Groups, removeFrom } from "./groups.ts";
 import { judge } from "./judge.ts";
 import type { Enforcement, EngineChange, Flow, Judgement, Labels, LocalEndpoint, PeerPod, PolicyObject, PolicyStatus } from "./model.ts";
 import { translateNetworkPolicy } from "./network-policy.ts";
@@ -91,10 +91,10 @@ export class PolicyEngine {
   /** @param endpoint `undefined`: it is gone */
   setEndpoint(hostInterface: string, endpoint: LocalEndpoint | undefined): void {
     const before = this.#endpoints.get(hostInterface)?.pod;
-    if (before !== undefined) removeEntry(this.#byNamespace, before.namespace, hostInterface);
+    if (before !== undefined) removeFrom(this.#byNamespace, before.namespace, hostInterface);
     if (endpoint === undefined) this.#endpoints.delete(hostInterface);
     else this.#endpoints.set(hostInterface, endpoint);
-    if (endpoint?.pod !== undefined) addEntry(this.#byNamespace, endpoint.pod.namespace, hostInterface);
+    if (endpoint?.pod !== undefined) addTo(this.#byNamespace, endpoint.pod.namespace, hostInterface);
     this.#touchedEndpoints.add(hostInterface);
     this.#addresses.touch(this.#owners.setEndpoint(hostInterface, endpoint));
   }
@@ -194,8 +194,8 @@ export class PolicyEngine {
     const before = this.#attached.get(name) ?? UNSELECTED;
     const endpoint = this.#endpoints.get(name);
     const after = endpoint === undefined ? UNSELECTED : this.#rulesFor(endpoint);
-    for (const key of before.selectedBy) removeEntry(this.#selected, key, name);
-    for (const key of after.selectedBy) addEntry(this.#selected, key, name);
+    for (const key of before.selectedBy) removeFrom(this.#selected, key, name);
+    for (const key of after.selectedBy) addTo(this.#selected, key, name);
     // The new ones are held already, so that rules in both never count as gone.
     this.#profiles.release(before.ingress);
     this.#profiles.release(before.egress);
@@ -274,15 +274,4 @@ function samePermissions(before: Permissions | undefined, after: Permissions | u
 
 function sorted<V>(map: ReadonlyMap<string, V>): ReadonlyMap<string, V> {
   return new Map([...map].sort(([one], [other]) => compareText(one, other)));
-}
-
-function addEntry(sets: Map<string, Set<string>>, key: string, value: string): void {
-  const found = sets.get(key);
-  if (found === undefined) sets.set(key, new Set([value]));
-  else found.add(value);
-}
-
-function removeEntry(sets: Map<string, Set<string>>, key: string, value: string): void {
-  const found = sets.get(key);
-  if (found?.delete(value) === true && found.size === 0) sets.delete(key);
 }

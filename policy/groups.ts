@@ -131,7 +131,7 @@ export class Groups {
       if (!isInNamespace(peer, namespace, this.#labelsOf(namespace))) continue;
       const needed = neededLabels(peer);
       if (needed === undefined) found.others.push(peer);
-      for (const label of needed ?? []) pushTo(found.byLabel, label, peer);
+      for (const label of needed ?? []) found.byLabel.getOrInsert(label, []).push(peer);
     }
     this.#candidates.set(namespace, found);
     return found;
@@ -173,19 +173,12 @@ function labelText(key: string, value: string): string {
   return `${key}\n${value}`;
 }
 
-function pushTo(lists: Map<string, PodPeer[]>, key: string, peer: PodPeer): void {
-  const found = lists.get(key);
-  if (found === undefined) lists.set(key, [peer]);
-  else found.push(peer);
+export function addTo<T>(sets: Map<string, Set<T>>, key: string, value: T): void {
+  sets.getOrInsertComputed(key, () => new Set()).add(value);
 }
 
-function addTo(sets: Map<string, Set<Group>>, key: string, group: Group): void {
+/** Leaves no empty set behind. */
+export function removeFrom<T>(sets: Map<string, Set<T>>, key: string, value: T): void {
   const found = sets.get(key);
-  if (found === undefined) sets.set(key, new Set([group]));
-  else found.add(group);
-}
-
-function removeFrom(sets: Map<string, Set<Group>>, key: string, group: Group): void {
-  const found = sets.get(key);
-  if (found?.delete(group) === true && found.size === 0) sets.delete(key);
+  if (found?.delete(value) === true && found.size === 0) sets.delete(key);
 }

@@ -90,11 +90,7 @@ export class Profile {
       this.#forAll.push(place);
       this.#forAllHasNames ||= hasNames;
     } else {
-      for (const key of new Set(peers.map((peer) => peer.key))) {
-        const places = this.#byPeer.get(key);
-        if (places === undefined) this.#byPeer.set(key, [place]);
-        else places.push(place);
-      }
+      for (const key of new Set(peers.map((peer) => peer.key))) this.#byPeer.getOrInsert(key, []).push(place);
     }
   }
 

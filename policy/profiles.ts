@@ -100,11 +100,7 @@ export class Profiles {
   }
 
   #intern(permission: Permission): Permission {
-    const key = permissionKey(permission);
-    const known = this.#permissions.get(key);
-    if (known !== undefined) return known;
-    this.#permissions.set(key, permission);
-    return permission;
+    return this.#permissions.getOrInsert(permissionKey(permission), permission);
   }
 
   #forgetUnused(): void {
@@ -118,11 +114,8 @@ export class Profiles {
   }
 
   #digest(policy: Policy, direction: Direction): string {
-    const known = this.#digests.get(policy) ?? new Map<Direction, string>();
-    this.#digests.set(policy, known);
-    const digest = known.get(direction) ?? digestOf(policy, direction);
-    known.set(direction, digest);
-    return digest;
+    const known = this.#digests.getOrInsertComputed(policy, () => new Map());
+    return known.getOrInsertComputed(direction, () => digestOf(policy, direction));
   }
 }
 

@@ -46,8 +46,6 @@ export class Subjects {
 
   #shelf({ subject }: Policy): Map<string, Policy> {
     if (typeof subject.namespaces !== "string") return this.#wide;
-    const shelf = this.#byNamespace.get(subject.namespaces) ?? new Map<string, Policy>();
-    this.#byNamespace.set(subject.namespaces, shelf);
-    return shelf;
+    return this.#byNamespace.getOrInsertComputed(subject.namespaces, () => new Map());
   }
 }
