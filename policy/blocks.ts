@@ -1,19 +1,14 @@
 /** Flattens overlapping address blocks with excepts into disjoint intervals, each with the blocks that hold all of it. */
+import type { AddressInterval } from "../dataplane/packet-policy.ts";
 import { type Address, bitsOf, type Family, type Prefix, sizeOf } from "../lib/addresses/address.ts";
 import type { BlockPeer } from "./rules.ts";
 
 /** An interval of addresses and the blocks that its addresses satisfy, by key, sorted. */
-export interface FlatInterval {
-  readonly family: Family;
-  readonly first: bigint;
-  readonly last: bigint;
+export interface FlatInterval extends Omit<AddressInterval, "class"> {
   readonly blocks: readonly string[];
 }
 
-interface Span {
-  readonly first: bigint;
-  readonly last: bigint;
-}
+type Span = Pick<FlatInterval, "first" | "last">;
 
 /** Sorted by family and address; addresses in no block are in no interval. */
 export function flatten(blocks: Iterable<BlockPeer>): readonly FlatInterval[] {

@@ -27,10 +27,7 @@ export interface PeerPod {
 }
 
 /** The pod that policies select, on this node. */
-export interface WorkloadPod {
-  readonly namespace: string;
-  readonly name: string;
-  readonly labels: Labels;
+export interface WorkloadPod extends Omit<PeerPod, "addresses"> {
   readonly ports: readonly NamedPort[];
 }
 

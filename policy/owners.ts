@@ -3,16 +3,11 @@
  * they do, one is chosen by name, so that the answer does not depend on the order of events.
  */
 import { type Address, formatAddress } from "../lib/addresses/address.ts";
-import type { Labels, LocalEndpoint, NamedPort, PeerPod } from "./model.ts";
+import type { LocalEndpoint, PeerPod } from "./model.ts";
 import { compareText } from "./rules.ts";
 
 /** A pod as policies see it. */
-export interface OwnerPod {
-  readonly namespace: string;
-  readonly labels: Labels;
-  /** `undefined` where they are not known. */
-  readonly ports: readonly NamedPort[] | undefined;
-}
+export type OwnerPod = Pick<PeerPod, "namespace" | "labels" | "ports">;
 
 export interface Owner {
   /** "namespace/name" of the pod, or the host end's name. */

@@ -2,7 +2,7 @@
  * The form into which every kind of policy is translated: tiers of ordered rules that allow, deny, or pass to the next tier. NetworkPolicy
  * is one tier whose rules all allow. Nothing here knows how a kind of policy is written.
  */
-import type { Direction } from "../dataplane/packet-policy.ts";
+import type { AllowedPorts, Direction } from "../dataplane/packet-policy.ts";
 import { formatPrefix, type Prefix } from "../lib/addresses/address.ts";
 import type { Labels } from "./model.ts";
 import { describeSelector, type Selector, selects } from "./selector.ts";
@@ -37,12 +37,8 @@ export interface BlockPeer {
 export type Peer = PodPeer | BlockPeer;
 
 /** An interval of ports of one protocol. */
-export interface PortRange {
+export interface PortRange extends AllowedPorts {
   readonly kind: "range";
-  /** IP protocol number. */
-  readonly protocol: number;
-  readonly first: number;
-  readonly last: number;
 }
 
 /** The ports that the destination's containers give this name. */
@@ -87,7 +83,7 @@ export const PROTOCOLS: ReadonlyMap<string, number> = new Map([
   ["SCTP", 132],
 ]);
 
-const PROTOCOL_NAMES: ReadonlyMap<number, string> = new Map([
+export const PROTOCOL_NAMES: ReadonlyMap<number, string> = new Map([
   ...[...PROTOCOLS].map(([name, number]): [number, string] => [number, name]),
   [1, "ICMP"],
   [58, "ICMPv6"],

@@ -1,5 +1,6 @@
 /** Knows the policies, and which of them select a pod. */
 import type { Labels } from "./model.ts";
+import type { OwnerPod } from "./owners.ts";
 import { byOrder, isInNamespace, type Policy } from "./rules.ts";
 import { selects } from "./selector.ts";
 
@@ -34,7 +35,7 @@ export class Subjects {
   }
 
   /** The policies that select a pod, in the order in which they are asked. @param labels of the namespace, where they are known */
-  selecting(pod: { readonly namespace: string; readonly labels: Labels }, labels: Labels | undefined): readonly Policy[] {
+  selecting(pod: Pick<OwnerPod, "namespace" | "labels">, labels: Labels | undefined): readonly Policy[] {
     const found: Policy[] = [];
     for (const shelf of [this.#byNamespace.get(pod.namespace), this.#wide]) {
       for (const policy of shelf?.values() ?? []) {

@@ -6,6 +6,7 @@ import type { Direction } from "../../dataplane/packet-policy.ts";
 import { type Address, formatAddress } from "../../lib/addresses/address.ts";
 import { excerpt } from "../../lib/log/format.ts";
 import type { Flow, Judgement, RuleReference, SideJudgement } from "../../policy/model.ts";
+import { PROTOCOL_NAMES } from "../../policy/rules.ts";
 
 /** One end of a packet that was dropped. */
 export interface DropEnd {
@@ -54,14 +55,6 @@ export interface DropWitness {
 /** Cut here: the sentence of a policy with thousands of rules must not fill the memory. */
 const MOST_EXPLANATION = 1024;
 
-const PROTOCOLS: ReadonlyMap<number, string> = new Map([
-  [1, "ICMP"],
-  [6, "TCP"],
-  [17, "UDP"],
-  [58, "ICMPv6"],
-  [132, "SCTP"],
-]);
-
 /** Explains what is not the policies' doing. */
 const NOT_POLICY: Readonly<Record<Exclude<DropReason, "denied">, string>> = {
   invalid: "connection tracking cannot tell which connection the packet belongs to, or its checksum is wrong",
@@ -83,13 +76,9 @@ export function dropOf(packet: LoggedPacket, time: Date, witness: DropWitness): 
     ...kind,
     source: endOf(header.source, header.sourcePort, witness),
     destination: endOf(header.destination, header.destinationPort, witness),
-    protocol: protocolName(header.protocol),
+    protocol: PROTOCOL_NAMES.get(header.protocol) ?? String(header.protocol),
     ...(kind.reason === "denied" ? judged(kind.direction, header, witness) : { ...UNDECIDED, explanation: NOT_POLICY[kind.reason] }),
   };
-}
-
-export function protocolName(protocol: number): string {
-  return PROTOCOLS.get(protocol) ?? String(protocol);
 }
 
 function hostEnd({ direction }: DropKind, { inInterface, outInterface }: LoggedPacket, witness: DropWitness): string {
