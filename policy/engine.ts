@@ -53,7 +53,7 @@ export class PolicyEngine {
 
   constructor(options: { readonly enforcement: Enforcement }) {
     this.#enforcement = options.enforcement;
-    this.#groups = new Groups((namespace) => this.#namespaces.get(namespace));
+    this.#groups = new Groups((namespace) => this.labelsOf(namespace));
     this.#addresses = new Addresses(this.#owners, this.#groups, this.#table);
     this.#profiles = new Profiles(this.#active, this.#table, options.enforcement);
     // Addresses that nobody mentions are always there.
@@ -66,6 +66,11 @@ export class PolicyEngine {
     else this.#namespaces.set(name, labels);
     this.#touchedNamespaces.add(name);
     this.#selections = new WeakMap();
+  }
+
+  /** @returns the labels as they were set; `undefined` where they are not known */
+  labelsOf(namespace: string): Labels | undefined {
+    return this.#namespaces.get(namespace);
   }
 
   /** @param key "namespace/name" @param policy `undefined`: it is gone */
@@ -134,7 +139,7 @@ export class PolicyEngine {
   judge(flow: Flow): Judgement {
     const known = {
       enforcement: this.#enforcement,
-      labelsOf: (namespace: string) => this.#namespaces.get(namespace),
+      labelsOf: (namespace: string) => this.labelsOf(namespace),
       policiesOf: (pod: OwnerPod) => this.#selecting(pod),
       workloadAt: (address: string) => this.#owners.workloadAt(address),
       podAt: (address: string) => this.#owners.podAt(address),

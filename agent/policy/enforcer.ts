@@ -26,7 +26,7 @@ import { podsElsewhere } from "./pods-elsewhere.ts";
 import { Realisations } from "./realisation.ts";
 import { showDrops } from "./show-drops.ts";
 import type { PolicySources } from "./sources/model.ts";
-import { EnforcedView, Namespaces } from "./status.ts";
+import { EnforcedView } from "./status.ts";
 import type { PolicyView } from "./view.ts";
 
 const COMPARING = "policy-comparison";
@@ -54,7 +54,6 @@ export class Enforcer implements AsyncDisposable {
   readonly #engine: PolicyEngine;
   readonly #kernel: KernelPolicy;
   readonly #realisations = new Realisations();
-  readonly #namespaces = new Namespaces();
   readonly #flows: Flows;
   readonly #passes: Passes;
   readonly #endpoints: PolicyEndpoints;
@@ -115,9 +114,9 @@ export class Enforcer implements AsyncDisposable {
 
   #begin(): void {
     const { manager, sources, identities } = this.#parts;
-    identities.join({ ofNamespace: (name) => this.#namespaces.labelsOf(name), ofOwnPod: (pod) => this.#ownPod(pod)?.labels });
+    identities.join({ ofNamespace: (name) => this.#engine.labelsOf(name), ofOwnPod: (pod) => this.#ownPod(pod)?.labels });
     for (const record of manager.list()) if (isCommitted(record)) this.#endpoints.record(record);
-    sources.start(this.#realisations.noting(this.#namespaces.noting(this.#engine)), () => this.#passes.changed());
+    sources.start(this.#realisations.noting(this.#engine), () => this.#passes.changed());
     void this.#openWhenComplete();
     this.#context.controllers.update(COMPARING, {
       run: this.#comparing(),

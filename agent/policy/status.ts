@@ -5,44 +5,21 @@ import { TortieError } from "../../lib/errors/errors.ts";
 import { SECOND_MS } from "../../lib/resident/options.ts";
 import { inTime } from "../../lib/system/waiting.ts";
 import type { PolicyEngine } from "../../policy/engine.ts";
-import type { Enforcement, Flow, Judgement, Labels, NamedPort, PolicyStatus } from "../../policy/model.ts";
+import type { Enforcement, Flow, Judgement, NamedPort, PolicyStatus } from "../../policy/model.ts";
 import type { AgentCluster } from "../start/context.ts";
 import { keyOf, type PolicyEndpoints, workloadOf } from "./endpoints.ts";
 import type { Passes } from "./passes.ts";
 import type { Realisations } from "./realisation.ts";
-import type { PolicySink, PolicySources } from "./sources/model.ts";
+import type { PolicySources } from "./sources/model.ts";
 import type { DropHistory, PendingEndpoint, PolicyFigures, PolicyView, Realisation, ViewedEndpoint } from "./view.ts";
 
 /** How long somebody at a terminal waits for the ports of a pod. */
 const PORTS_MS = 5_000;
 
-/** Remembers the labels of namespaces, as the engine is told of them. */
-export class Namespaces {
-  readonly #labels = new Map<string, Labels>();
+/** What is asked of the enforcer itself. */
+type Asked = Pick<PolicyView, "enforcement" | "drops" | "counters" | "judged" | "differences" | "caughtUp" | "identityOf">;
 
-  /** Notes the namespaces that the sink is told of. */
-  noting(sink: PolicySink): PolicySink {
-    return {
-      setNamespace: (name, labels) => {
-        if (labels === undefined) this.#labels.delete(name);
-        else this.#labels.set(name, labels);
-        sink.setNamespace(name, labels);
-      },
-      setPolicy: (key, policy) => sink.setPolicy(key, policy),
-      setPeer: (key, pod) => sink.setPeer(key, pod),
-      get needsPortsOfPeers() {
-        return sink.needsPortsOfPeers;
-      },
-    };
-  }
-
-  labelsOf(name: string): Labels | undefined {
-    return this.#labels.get(name);
-  }
-}
-
-export interface ViewParts {
-  readonly enforcement: Enforcement;
+export interface ViewParts extends Asked {
   readonly engine: PolicyEngine;
   readonly endpoints: PolicyEndpoints;
   readonly passes: Passes;
@@ -52,12 +29,6 @@ export interface ViewParts {
   readonly sources: PolicySources;
   /** As the gate has it. */
   readonly gap: () => string | undefined;
-  readonly drops: DropHistory;
-  readonly counters: () => Promise<readonly DropCount[]>;
-  readonly judged: () => Promise<readonly JudgedCount[]>;
-  readonly differences: () => Promise<readonly string[]>;
-  readonly caughtUp: (signal: AbortSignal) => Promise<void>;
-  readonly identityOf: (pod: string) => number | undefined;
 }
 
 export class EnforcedView implements PolicyView {

@@ -8,6 +8,7 @@ import type { Direction } from "../../dataplane/packet-policy.ts";
 import type { Address } from "../../lib/addresses/address.ts";
 import type { Enforcement, Flow, Judgement, NamedPort, PolicyStatus } from "../../policy/model.ts";
 import type { Drop } from "./drop.ts";
+import type { AddressConflict, UnreadKind } from "./sources/model.ts";
 
 /** An endpoint of this node as policy knows it. */
 export interface ViewedEndpoint {
@@ -31,21 +32,6 @@ export interface Realisation {
   readonly resourceVersion: string | undefined;
   /** Endpoints that the policy selects, or did, and that wait. */
   readonly pending: readonly PendingEndpoint[];
-}
-
-/** A kind of policy that exists and that Tortie does not read. */
-export interface UnreadKind {
-  /** "NetworkPolicy.crd.projectcalico.org". */
-  readonly kind: string;
-  /** There are so many, or more. */
-  readonly atLeast: number;
-}
-
-/** Two pods that claim one address: it belongs to neither until they agree. */
-export interface ClaimConflict {
-  readonly address: string;
-  /** "namespace/name" of each, sorted. */
-  readonly pods: readonly string[];
 }
 
 /** Counts the drops that were seen, each by itself. */
@@ -84,7 +70,7 @@ export interface PolicyView {
   /** Names the sources that are not in sync. */
   unsynced(): readonly string[];
   unread(): readonly UnreadKind[];
-  conflicts(): readonly ClaimConflict[];
+  conflicts(): readonly AddressConflict[];
   figures(): PolicyFigures;
 
   policies(): readonly PolicyStatus[];
