@@ -1,13 +1,10 @@
 /** Lists what is said of pods and their addresses, and by whom; `AddressBook` decides what of it is believed. */
 import type { Address, Prefix } from "../../../lib/addresses/address.ts";
 import type { Claimed } from "../../../lib/system/claimed.ts";
-import type { Labels, NamedPort } from "../../../policy/model.ts";
+import type { NamedPort, PeerPod } from "../../../policy/model.ts";
 
 /** A pod as its metadata has it. */
-export interface ClaimingPod {
-  readonly namespace: string;
-  readonly name: string;
-  readonly labels: Labels;
+export interface ClaimingPod extends Pick<PeerPod, "namespace" | "name" | "labels"> {
   readonly claim: Claimed<readonly Address[]>;
 }
 
@@ -30,6 +27,6 @@ export interface HeldBlock {
 /** An endpoint that a plugin or this agent has recorded. */
 export interface RecordedPod {
   /** `undefined`: it is no pod. */
-  readonly pod: { readonly namespace: string; readonly name: string; readonly labels: Labels } | undefined;
+  readonly pod: Pick<PeerPod, "namespace" | "name" | "labels"> | undefined;
   readonly addresses: readonly Address[];
 }

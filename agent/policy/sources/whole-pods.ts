@@ -9,7 +9,7 @@ import type { Informers } from "../../../lib/kubernetes/watch/informers.ts";
 import type { ResourceCache } from "../../../lib/kubernetes/watch/resource-cache.ts";
 import type { Clock } from "../../../lib/system/waiting.ts";
 import { isFinished } from "../../../lib/workload/annotations/pod-addresses.ts";
-import type { NamedPort } from "../../../policy/model.ts";
+import { workloadOf } from "../endpoints.ts";
 import { decodeClaims, gapOf, HEARTBEAT_SECONDS, PODS } from "./api-objects.ts";
 import type { ClaimingPod, PodFacts } from "./claims.ts";
 import type { Needs, SourcePart, Telling } from "./sources.ts";
@@ -141,8 +141,6 @@ function factsOf(pod: Pod): PodFacts {
     isHostNetwork: pod.isHostNetwork,
     isFinished: isFinished(pod),
     podIPs: texts.map(parseAddress).filter((address) => address !== undefined),
-    ports: pod.ports.flatMap(({ name, protocol, containerPort }): readonly NamedPort[] =>
-      name === "" ? [] : [{ name, protocol: protocol || "TCP", port: containerPort }],
-    ),
+    ports: workloadOf(pod).ports,
   };
 }
