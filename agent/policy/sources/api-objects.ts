@@ -17,13 +17,13 @@ import { messageOf } from "../../../lib/errors/errors.ts";
 import { type Fields, isObject, section, textList } from "../../../lib/json/decode.ts";
 import { metadataOf } from "../../../lib/kubernetes/objects.ts";
 import type { Informers } from "../../../lib/kubernetes/watch/informers.ts";
-import type { ResourceCache } from "../../../lib/kubernetes/watch/resource-cache.ts";
+import type { CacheChange, ResourceCache } from "../../../lib/kubernetes/watch/resource-cache.ts";
 import { Claimed } from "../../../lib/system/claimed.ts";
 import { type BackOff, type Clock, pauseAfter } from "../../../lib/system/waiting.ts";
 import { listedAddresses, POD_IP, POD_IPS } from "../../../lib/workload/annotations/pod-addresses.ts";
 import type { Labels, PolicyObject } from "../../../policy/model.ts";
 import type { ClaimingPod, HeldBlock } from "./claims.ts";
-import type { SourcePart } from "./sources.ts";
+import type { SourcePart, Telling } from "./sources.ts";
 
 type Watching = Pick<Informers, "watch">;
 
@@ -50,12 +50,21 @@ function isForbidden(problem: string): boolean {
 /**
  * Joins a watch to what it tells. The watch ends with those that it belongs to.
  * @param name says what is read, for a gap before the watch has begun
+ * @param tell passes on a change of one object
  */
-export function watchedPart(begin: (to: Parameters<SourcePart["start"]>[0]) => ResourceCache<unknown>, name: string): SourcePart {
-  let cache: ResourceCache<unknown> | undefined;
+export function watchedPart<T>(
+  name: string,
+  begin: () => ResourceCache<T>,
+  tell: (change: CacheChange<T>, to: Telling) => void,
+): SourcePart {
+  let cache: ResourceCache<T> | undefined;
   return {
     start(to) {
-      cache = begin(to);
+      cache = begin();
+      cache.onChange((change) => {
+        tell(change, to);
+        to.changed();
+      });
     },
     get gap() {
       return cache === undefined ? `${name} have not been read yet` : gapOf(cache);
@@ -72,14 +81,8 @@ export function watchedPart(begin: (to: Parameters<SourcePart["start"]>[0]) => R
 
 export function policiesOf(informers: Watching): SourcePart {
   const name = "network policies";
-  return watchedPart(({ sink, changed }) => {
-    const cache = informers.watch({ name, path: "/apis/networking.k8s.io/v1/networkpolicies", decode: decodePolicy });
-    cache.onChange(({ key, after }) => {
-      sink.setPolicy(key, after);
-      changed();
-    });
-    return cache;
-  }, name);
+  const begin = () => informers.watch({ name, path: "/apis/networking.k8s.io/v1/networkpolicies", decode: decodePolicy });
+  return watchedPart(name, begin, ({ key, after }, { sink }) => sink.setPolicy(key, after));
 }
 
 /** A policy that cannot be read would be left out, which opens what it closes: the engine judges the spec, whatever it is. */
@@ -90,17 +93,12 @@ export function decodePolicy(object: Fields): PolicyObject {
 
 export function namespacesOf(informers: Watching): SourcePart {
   const name = "namespaces";
-  return watchedPart(({ sink, changed }) => {
-    const decode = (object: Fields): Labels => metadataOf(object).labels;
-    const heartbeatSeconds = HEARTBEAT_SECONDS;
-    const cache = informers.watch({ name, path: "/api/v1/namespaces", decode, isMetadataOnly: true, heartbeatSeconds });
-    cache.onChange(({ key, before, after }) => {
-      if (Bun.deepEquals(before, after)) return;
-      sink.setNamespace(key, after);
-      changed();
-    });
-    return cache;
-  }, name);
+  const decode = (object: Fields): Labels => metadataOf(object).labels;
+  const heartbeatSeconds = HEARTBEAT_SECONDS;
+  const begin = () => informers.watch({ name, path: "/api/v1/namespaces", decode, isMetadataOnly: true, heartbeatSeconds });
+  return watchedPart(name, begin, ({ key, before, after }, { sink }) => {
+    if (!Bun.deepEquals(before, after)) sink.setNamespace(key, after);
+  });
 }
 
 export const PODS = "/api/v1/pods";
@@ -108,14 +106,8 @@ export const PODS = "/api/v1/pods";
 /** Watches the pods of the whole cluster by their metadata. */
 export function podsOf(informers: Watching): SourcePart {
   const name = "metadata of all pods";
-  return watchedPart(({ book, changed }) => {
-    const cache = informers.watch({ name, path: PODS, decode: decodeClaims, isMetadataOnly: true, isLarge: true });
-    cache.onChange(({ key, after }) => {
-      book.setPod(key, after);
-      changed();
-    });
-    return cache;
-  }, name);
+  const begin = () => informers.watch({ name, path: PODS, decode: decodeClaims, isMetadataOnly: true, isLarge: true });
+  return watchedPart(name, begin, ({ key, after }, { book }) => book.setPod(key, after));
 }
 
 /** @param object a pod, or the metadata of one */
@@ -201,16 +193,11 @@ function heldBlock({ cidr, allocated }: WatchedBlock): HeldBlock {
 /** Watches the ranges that the cluster gives its nodes (`spec.podCIDRs`, which no node may write). */
 export function rangesOf(informers: Watching): SourcePart {
   const name = "ranges of nodes";
-  return watchedPart(({ book, changed }) => {
-    const cache = informers.watch({ name, path: "/api/v1/nodes", decode: decodeRanges });
-    cache.onChange(({ key, before, after }) => {
-      // Kubelet writes its Node object every few minutes.
-      if (Bun.deepEquals(before, after)) return;
-      book.setRanges(key, after ?? []);
-      changed();
-    });
-    return cache;
-  }, name);
+  const begin = () => informers.watch({ name, path: "/api/v1/nodes", decode: decodeRanges });
+  return watchedPart(name, begin, ({ key, before, after }, { book }) => {
+    // Kubelet writes its Node object every few minutes.
+    if (!Bun.deepEquals(before, after)) book.setRanges(key, after ?? []);
+  });
 }
 
 function decodeRanges(object: Fields): readonly Prefix[] {

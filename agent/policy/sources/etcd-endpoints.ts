@@ -5,6 +5,7 @@
 import { parsePrefix } from "../../../lib/addresses/address.ts";
 import { endpointResource, parseStored } from "../../../lib/datastore/etcd/codecs.ts";
 import { allBelow, EtcdFeed, type EtcdSource } from "../../../lib/datastore/etcd/etcd-feed.ts";
+import type { KeyValue } from "../../../lib/datastore/etcd/key-value-store.ts";
 import type { Watches } from "../../../lib/kubernetes/watch/informers.ts";
 import type { WorkloadEndpoint } from "../../../lib/workload/endpoint.ts";
 import { watchedPart } from "./api-objects.ts";
@@ -19,19 +20,9 @@ interface EtcdEndpointsInput {
 export function etcdEndpoints({ watches, source }: EtcdEndpointsInput): SourcePart {
   const name = "workload endpoints";
   const { prefix } = endpointResource;
-  return watchedPart(({ book, changed }) => {
-    const cache = watches.begin(
-      new EtcdFeed<RecordedPod>(
-        { name, prefix, nameOf: allBelow(prefix), decode: (pair) => recordOf(parseStored(endpointResource, pair).value) },
-        source,
-      ),
-    );
-    cache.onChange(({ key, after }) => {
-      book.setRecord(`etcd ${key}`, after);
-      changed();
-    });
-    return cache;
-  }, name);
+  const decode = (pair: KeyValue): RecordedPod => recordOf(parseStored(endpointResource, pair).value);
+  const begin = () => watches.begin(new EtcdFeed({ name, prefix, nameOf: allBelow(prefix), decode }, source));
+  return watchedPart(name, begin, ({ key, after }, { book }) => book.setRecord(`etcd ${key}`, after));
 }
 
 function recordOf({ orchestrator, namespace, pod, labels, ipNetworks }: WorkloadEndpoint): RecordedPod {
