@@ -13,6 +13,8 @@ const NFT_PAYLOAD_NETWORK_HEADER = 1;
 const NFT_LOOKUP_F_INV = 1;
 const NFT_META_L4PROTO = 16;
 const NFT_PAYLOAD_TRANSPORT_HEADER = 2;
+/** In the headers of UDP, TCP and SCTP. */
+const DESTINATION_PORT_AT = 2;
 const IPPROTO_IPIP = 4;
 const IPPROTO_UDP = 17;
 const NFT_FIB_RESULT_OIF = 1;
@@ -79,18 +81,17 @@ export function hasSourceBehind(interfacePrefix: string): Expression[] {
 
 /** Matches: udp dport 4789 */
 export function goesToUdpPort(port: number): Expression[] {
-  const parameters = [u32be(1, REGISTER), u32be(2, NFT_PAYLOAD_TRANSPORT_HEADER), u32be(3, 2), u32be(4, 2)];
-  return [
-    meta(NFT_META_L4PROTO),
-    equals(Uint8Array.of(IPPROTO_UDP)),
-    { name: "payload", parameters },
-    equals(Uint8Array.of(port >> 8, port & 0xff)),
-  ];
+  const destination = payload(REGISTER, NFT_PAYLOAD_TRANSPORT_HEADER, DESTINATION_PORT_AT, 2);
+  return [...isProtocol(IPPROTO_UDP), destination, equals(Uint8Array.of(port >> 8, port & 0xff))];
 }
 
 /** Matches: meta l4proto ipencap */
 export function isIpInIp(): Expression[] {
-  return [meta(NFT_META_L4PROTO), equals(Uint8Array.of(IPPROTO_IPIP))];
+  return isProtocol(IPPROTO_IPIP);
+}
+
+export function isProtocol(protocol: number): Expression[] {
+  return [meta(NFT_META_L4PROTO), equals(Uint8Array.of(protocol))];
 }
 
 /** Matches: ip daddr 127.0.0.0/8 */
@@ -115,12 +116,16 @@ export function masquerade(): Expression {
 }
 
 export function drop(): Expression {
-  return { name: "immediate", parameters: [u32be(1, NFT_REG_VERDICT), nest(2, [nest(2, [u32be(1, NF_DROP)])])] };
+  return verdict(NF_DROP);
 }
 
 export function jump(chain: string): Expression {
-  const verdict = [u32be(1, NFT_JUMP >>> 0), text(2, chain)];
-  return { name: "immediate", parameters: [u32be(1, NFT_REG_VERDICT), nest(2, [nest(2, verdict)])] };
+  return verdict(NFT_JUMP, chain);
+}
+
+export function verdict(code: number, chain?: string): Expression {
+  const content = [u32be(1, code >>> 0), ...(chain === undefined ? [] : [text(2, chain)])];
+  return { name: "immediate", parameters: [u32be(1, NFT_REG_VERDICT), nest(2, [nest(2, content)])] };
 }
 
 function fib(result: number, flags: number): Expression {
@@ -132,7 +137,11 @@ export function meta(key: number): Expression {
 }
 
 export function header(offset: number, length: number): Expression {
-  return { name: "payload", parameters: [u32be(1, REGISTER), u32be(2, NFT_PAYLOAD_NETWORK_HEADER), u32be(3, offset), u32be(4, length)] };
+  return payload(REGISTER, NFT_PAYLOAD_NETWORK_HEADER, offset, length);
+}
+
+export function payload(register: number, base: number, offset: number, length: number): Expression {
+  return { name: "payload", parameters: [u32be(1, register), u32be(2, base), u32be(3, offset), u32be(4, length)] };
 }
 
 export function conntrack(key: number): Expression {
@@ -140,12 +149,20 @@ export function conntrack(key: number): Expression {
 }
 
 export function equals(value: Uint8Array): Expression {
-  return { name: "cmp", parameters: [u32be(1, REGISTER), u32be(2, NFT_CMP_EQ), nest(3, [bytes(1, value)])] };
+  return compares(NFT_CMP_EQ, value);
+}
+
+export function compares(operation: number, value: Uint8Array): Expression {
+  return { name: "cmp", parameters: [u32be(1, REGISTER), u32be(2, operation), nest(3, [bytes(1, value)])] };
 }
 
 export function masked(bits: number): Expression {
-  const parameters = [u32be(1, REGISTER), u32be(2, REGISTER), u32be(3, 4), nest(4, [bytes(1, word(bits))]), nest(5, [bytes(1, word(0))])];
-  return { name: "bitwise", parameters };
+  return maskedIn(REGISTER, word(bits));
+}
+
+export function maskedIn(register: number, mask: Uint8Array): Expression {
+  const values = [nest(4, [bytes(1, mask)]), nest(5, [bytes(1, new Uint8Array(mask.length))])];
+  return { name: "bitwise", parameters: [u32be(1, register), u32be(2, register), u32be(3, mask.length), ...values] };
 }
 
 /** Writes four bytes in the machine's order. */

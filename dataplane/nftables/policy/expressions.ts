@@ -2,7 +2,21 @@
 
 import { bytes, nest, text, u32be, u64be } from "../../netlink/message.ts";
 import type { Direction } from "../../packet-policy.ts";
-import { conntrack, equals, FAMILIES, header, isOfFamily, masked, meta, word } from "../expressions.ts";
+import {
+  compares,
+  conntrack,
+  equals,
+  FAMILIES,
+  header,
+  isOfFamily,
+  isProtocol,
+  masked,
+  maskedIn,
+  meta,
+  payload,
+  verdict,
+  word,
+} from "../expressions.ts";
 import type { Expression } from "../message.ts";
 import { LOGGED_BYTES } from "./log-prefix.ts";
 
@@ -26,9 +40,7 @@ const NFT_CT_STATE = 0;
 const NFT_CT_DIRECTION = 1;
 const IP_CT_DIR_REPLY = 1;
 const NFT_GOTO = -4;
-const NFT_JUMP = -3;
 const NFT_RETURN = -5;
-const NF_DROP = 0;
 const NFT_DYNSET_OP_UPDATE = 1;
 const NFT_OBJECT_COUNTER = 1;
 /** Bits of `ct state` (include/uapi/linux/netfilter/nf_conntrack_common.h, NF_CT_STATE_BIT). */
@@ -153,11 +165,6 @@ export function isRedirect(): Expression[] {
   ];
 }
 
-/** Does: jump CHAIN */
-export function jumpTo(chain: string): Expression {
-  return verdict(NFT_JUMP, chain);
-}
-
 /** Does: goto CHAIN: a `return` there leads to where this chain was jumped to from. */
 export function goTo(chain: string): Expression {
   return verdict(NFT_GOTO, chain);
@@ -165,10 +172,6 @@ export function goTo(chain: string): Expression {
 
 export function returns(): Expression {
   return verdict(NFT_RETURN);
-}
-
-export function drops(): Expression {
-  return verdict(NF_DROP);
 }
 
 /** Does: counter name NAME */
@@ -193,15 +196,6 @@ export function logs(prefix: string, group: number): Expression {
   return { name: "log", parameters: [bytes(1, number), text(2, prefix), u32be(3, LOGGED_BYTES)] };
 }
 
-function isProtocol(protocol: number): Expression[] {
-  return [meta(NFT_META_L4PROTO), equals(Uint8Array.of(protocol))];
-}
-
-function verdict(code: number, chain?: string): Expression {
-  const content = [u32be(1, code >>> 0), ...(chain === undefined ? [] : [text(2, chain)])];
-  return { name: "immediate", parameters: [u32be(1, NFT_REG_VERDICT), nest(2, [nest(2, content)])] };
-}
-
 function verdictFrom(map: string): Expression {
   return { name: "lookup", parameters: [text(1, map), u32be(2, REGISTER), u32be(3, NFT_REG_VERDICT), u32be(5, 0)] };
 }
@@ -210,20 +204,6 @@ function memberOf(set: string): Expression {
   return { name: "lookup", parameters: [text(1, set), u32be(2, REGISTER), u32be(5, 0)] };
 }
 
-function payload(register: number, base: number, offset: number, length: number): Expression {
-  return { name: "payload", parameters: [u32be(1, register), u32be(2, base), u32be(3, offset), u32be(4, length)] };
-}
-
-function maskedIn(register: number, mask: Uint8Array): Expression {
-  const nothing = new Uint8Array(mask.length);
-  const values = [nest(4, [bytes(1, mask)]), nest(5, [bytes(1, nothing)])];
-  return { name: "bitwise", parameters: [u32be(1, register), u32be(2, register), u32be(3, mask.length), ...values] };
-}
-
 function prefixMask(bits: number, length: number): Uint8Array {
   return Uint8Array.from({ length }, (_, at) => 0xff00 >> Math.min(8, Math.max(0, bits - 8 * at)));
-}
-
-function compares(operation: number, value: Uint8Array): Expression {
-  return { name: "cmp", parameters: [u32be(1, REGISTER), u32be(2, operation), nest(3, [bytes(1, value)])] };
 }

@@ -34,6 +34,7 @@
  */
 import type { ClassName, Direction } from "../../packet-policy.ts";
 import { NO_PREDICATE } from "../../packet-policy.ts";
+import { drop, jump } from "../expressions.ts";
 import type { BaseChain } from "../message.ts";
 import { ADDRESS, IFNAME, INET_PROTO, INET_SERVICE, type SetShape } from "../sets.ts";
 import * as rule from "./expressions.ts";
@@ -137,15 +138,12 @@ function entrances(prefixes: readonly string[]): [string, Chain][] {
       {
         hook: FORWARD,
         rules: [
-          ...prefixes.map((prefix) => [...rule.isAtEndWith("egress", prefix), rule.jumpTo("from-pod")]),
-          ...prefixes.map((prefix) => [...rule.isAtEndWith("ingress", prefix), rule.jumpTo("to-pod")]),
+          ...prefixes.map((prefix) => [...rule.isAtEndWith("egress", prefix), jump("from-pod")]),
+          ...prefixes.map((prefix) => [...rule.isAtEndWith("ingress", prefix), jump("to-pod")]),
         ],
       },
     ],
-    [
-      INPUT.name,
-      { hook: INPUT, rules: prefixes.map((prefix) => [...rule.isAtEndWith("egress", prefix), rule.jumpTo("from-pod-to-host")]) },
-    ],
+    [INPUT.name, { hook: INPUT, rules: prefixes.map((prefix) => [...rule.isAtEndWith("egress", prefix), jump("from-pod-to-host")]) }],
   ];
 }
 
@@ -154,7 +152,7 @@ function chainsOf(direction: Direction, logGroup: number): [string, Chain][] {
   const dropping = (reason: DropReason) => names.dropping(direction, reason);
   const drops = (reason: DropReason): Rule[] => [
     [...rule.isWithinLimit(direction, names.logLimit(direction), LOGGED), rule.logs(logPrefix(direction, reason), logGroup)],
-    [rule.counts(dropping(reason)), rule.drops()],
+    [rule.counts(dropping(reason)), drop()],
   ];
   const toItself = FAMILIES.map((family) => [...rule.isToItself(direction, family, names.own(family)), rule.returns()]);
   const withoutSyn: Rule = [...rule.beginsWithoutSyn(), rule.goTo(dropping("tcp-without-syn"))];
@@ -181,7 +179,7 @@ function chainsOf(direction: Direction, logGroup: number): [string, Chain][] {
 export function policyChain(direction: Direction, lengths: Readonly<Record<4 | 6, readonly number[]>>): Chain {
   const rules: Rule[] = [
     [...rule.isReply(), rule.returns()],
-    [...rule.isNotEstablished(), rule.jumpTo(names.begin(direction))],
+    [...rule.isNotEstablished(), jump(names.begin(direction))],
     ...FAMILIES.map((family) => [...rule.isErrorOfConnection(family), rule.returns()]),
     [...rule.isNeighbourDiscovery(), rule.returns()],
     ...FAMILIES.flatMap((family) => [
