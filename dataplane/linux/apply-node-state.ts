@@ -10,17 +10,17 @@ import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { NodeState } from "../dataplane.ts";
 import type { Sysctl } from "../desired-state.ts";
 import type { HostSockets } from "../netlink/host-sockets.ts";
-import { attributeMap, type Message, NetlinkError, unlessMissing } from "../netlink/message.ts";
+import { type Message, NetlinkError, unlessMissing } from "../netlink/message.ts";
 import type { Netlink, Request } from "../netlink/socket.ts";
 import {
   ask,
+  attributesOf,
+  emptying,
   getGeneration,
-  NFGENMSG_BYTES,
   NFTA_TABLE_USERDATA,
   nameWithin,
   newTable,
   parseGeneration,
-  remove,
   type TableFamily,
   transaction,
 } from "../nftables/message.ts";
@@ -98,7 +98,7 @@ function update(
   const changes = families.map((family) => ({ family, change: changeOf(family, parts, namesIn(socket, family), checksSources) }));
   if (changes.every(({ change }) => isUnchanged(change))) return;
   const isLast = changes.every(({ change }) => leavesNothing(change));
-  const requests = changes.flatMap(({ family, change }) => (isLast ? emptying(family) : changeRequests(family, change)));
+  const requests = changes.flatMap(({ family, change }) => (isLast ? emptying(family, TABLE) : changeRequests(family, change)));
   socket.batch(transaction(requests, generation));
 }
 
@@ -136,7 +136,7 @@ export function removeNodeTable({ netfilter }: HostSockets): boolean {
 
 function emptyAll(socket: Netlink): boolean {
   const families = TABLE_SETS.flat().filter((family) => commentOf(socket, family) !== undefined);
-  for (const family of families) socket.batch(transaction(emptying(family)));
+  for (const family of families) socket.batch(transaction(emptying(family, TABLE)));
   return families.length > 0;
 }
 
@@ -152,7 +152,7 @@ function create(socket: Netlink, parts: TableParts, generation: number | undefin
         return true;
       }
       const requests = changes.flatMap(({ family, change }) => [
-        ...emptying(family),
+        ...emptying(family, TABLE),
         newTable(family, TABLE, data),
         ...changeRequests(family, change),
       ]);
@@ -169,16 +169,11 @@ function create(socket: Netlink, parts: TableParts, generation: number | undefin
   throw refusal;
 }
 
-/** Deletes a table, there or not: created first, so that the deletion cannot fail, all in the same transaction. */
-function emptying(family: TableFamily) {
-  return [newTable(family, TABLE), remove("table", family, TABLE)];
-}
-
 /** Returns the comment of our table; "" without one, `undefined` without a table. */
 function commentOf(socket: Netlink, family: TableFamily): string | undefined {
   const message = answerTo(socket, ask("table", family, TABLE));
   if (message === undefined) return undefined;
-  const data = attributeMap(message.payload.subarray(NFGENMSG_BYTES)).get(NFTA_TABLE_USERDATA);
+  const data = attributesOf(message).get(NFTA_TABLE_USERDATA);
   return data === undefined ? "" : new TextDecoder().decode(data.subarray(2, -1));
 }
 

@@ -98,9 +98,17 @@ export function attributeMap(data: Uint8Array): ReadonlyMap<number, Uint8Array> 
 
 /** Reads a number of four bytes in the machine's order; `undefined` for an absent attribute. */
 export function readU32(payload: Uint8Array | undefined): number | undefined {
-  if (payload === undefined) return undefined;
+  return payload && numberIn(payload).getUint32(0, true);
+}
+
+/** Does the same in network byte order. */
+export function readU32be(payload: Uint8Array | undefined): number | undefined {
+  return payload && numberIn(payload).getUint32(0, false);
+}
+
+function numberIn(payload: Uint8Array): DataView {
   if (payload.length < 4) throw new NetlinkFormatError(`netlink number has ${payload.length} bytes`);
-  return new DataView(payload.buffer, payload.byteOffset, payload.length).getUint32(0, true);
+  return new DataView(payload.buffer, payload.byteOffset, payload.length);
 }
 
 /** Reads text up to its terminating zero; `undefined` for an absent attribute. */

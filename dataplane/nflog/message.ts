@@ -10,6 +10,7 @@ import {
   NetlinkFormatError,
   parseMessages,
   readText,
+  readU32be,
   structure,
   u8,
   u32be,
@@ -112,10 +113,4 @@ function loggedPacket({ payload }: Message): LoggedPacket {
     sequence: readU32be(attributes.get(NFULA_SEQ)),
     header: packet && parsePacket(packet),
   };
-}
-
-function readU32be(payload: Uint8Array | undefined): number | undefined {
-  if (payload === undefined) return undefined;
-  if (payload.length < 4) throw new NetlinkFormatError(`netlink number has ${payload.length} bytes`);
-  return new DataView(payload.buffer, payload.byteOffset, payload.length).getUint32(0, false);
 }

@@ -9,6 +9,7 @@ import {
   NLM_F_CREATE,
   nest,
   readText,
+  readU32be,
   structure,
   text,
   u32be,
@@ -42,6 +43,8 @@ export type TableFamily = keyof typeof NFPROTO;
 
 const NFTA_LIST_ELEM = 1;
 export const NFTA_TABLE_USERDATA = 6;
+const NFTA_CHAIN_TABLE = 1;
+const NFTA_CHAIN_NAME = 3;
 const NFTA_CHAIN_HOOK = 4;
 const NFTA_CHAIN_POLICY = 5;
 const NFTA_CHAIN_TYPE = 7;
@@ -108,17 +111,12 @@ export function getGeneration(): Request {
   return message(NFT_MSG_GETGEN, "inet", 0, []);
 }
 
-export function parseGeneration({ payload }: Message): number | undefined {
-  const value = attributeMap(payload.subarray(NFGENMSG_BYTES)).get(NFTA_GEN_ID);
-  return value === undefined ? undefined : new DataView(value.buffer, value.byteOffset, value.length).getUint32(0, false);
+export function parseGeneration(answer: Message): number | undefined {
+  return readU32be(attributesOf(answer).get(NFTA_GEN_ID));
 }
 
 /** Asks for one object by its table and its name; in a dump, for all of a table, or of all tables. */
-export function ask(
-  kind: "table" | "chain" | "rule" | "set" | "element" | "object",
-  family: TableFamily,
-  ...names: readonly string[]
-): Request {
+export function ask(kind: keyof typeof KINDS, family: TableFamily, ...names: readonly string[]): Request {
   return about("get", kind, family, names);
 }
 
@@ -131,6 +129,11 @@ export function remove(kind: "table" | "chain" | "rule" | "set", family: TableFa
 export function newTable(family: TableFamily, name: string, userData?: Uint8Array): Request {
   const data = userData === undefined ? [] : [bytes(NFTA_TABLE_USERDATA, userData)];
   return about("new", "table", family, [name], data);
+}
+
+/** Deletes a table, there or not: created first, so that the deletion cannot fail, all in the same transaction. */
+export function emptying(family: TableFamily, name: string): Request[] {
+  return [newTable(family, name), remove("table", family, name)];
 }
 
 /** Describes a chain that packets come to by themselves, at a hook. */
@@ -161,15 +164,44 @@ export function newPlainChain(family: TableFamily, table: string, name: string):
 }
 
 /** Reads the name of a chain in a dump, in any table. */
-export function chainName({ payload }: Message): string | undefined {
-  return readText(attributeMap(payload.subarray(NFGENMSG_BYTES)).get(KINDS.chain.names[1]));
+export function chainName(chain: Message): string | undefined {
+  return readText(attributesOf(chain).get(NFTA_CHAIN_NAME));
+}
+
+/** A chain as the kernel lists it. */
+export interface ListedChain {
+  readonly table: string;
+  readonly name: string;
+  /** `undefined`: packets come from other chains only. */
+  readonly hook: (Omit<BaseChain, "name"> & { readonly accepts: boolean }) | undefined;
+}
+
+/** Reads a chain of a dump, in any table. */
+export function parseChain(chain: Message): ListedChain {
+  const attributes = attributesOf(chain);
+  const hook = attributes.get(NFTA_CHAIN_HOOK);
+  return {
+    table: readText(attributes.get(NFTA_CHAIN_TABLE)) ?? "",
+    name: readText(attributes.get(NFTA_CHAIN_NAME)) ?? "",
+    hook: hook && hookOf(attributes, attributeMap(hook)),
+  };
+}
+
+function hookOf(chain: ReadonlyMap<number, Uint8Array>, hook: ReadonlyMap<number, Uint8Array>): ListedChain["hook"] {
+  return {
+    type: readText(chain.get(NFTA_CHAIN_TYPE)) === "filter" ? "filter" : "nat",
+    hook: readU32be(hook.get(NFTA_HOOK_HOOKNUM)) ?? 0,
+    // Is signed.
+    priority: (readU32be(hook.get(NFTA_HOOK_PRIORITY)) ?? 0) | 0,
+    accepts: readU32be(chain.get(NFTA_CHAIN_POLICY)) === NF_ACCEPT,
+  };
 }
 
 /** Reads the name of a chain or set in a dump; `undefined` for one of another table. */
-export function nameWithin(kind: "chain" | "set" | "object", family: TableFamily, table: string, { payload }: Message): string | undefined {
+export function nameWithin(kind: "chain" | "set" | "object", family: TableFamily, table: string, found: Message): string | undefined {
   const [ofTable, own] = KINDS[kind].names;
-  const attributes = attributeMap(payload.subarray(NFGENMSG_BYTES));
-  if (payload[0] !== NFPROTO[family] || readText(attributes.get(ofTable)) !== table) return undefined;
+  const attributes = attributesOf(found);
+  if (found.payload[0] !== NFPROTO[family] || readText(attributes.get(ofTable)) !== table) return undefined;
   return readText(attributes.get(own));
 }
 
@@ -213,6 +245,11 @@ export function newRule(family: TableFamily, table: string, chain: string, expre
 
 /** Is the length of struct nfgenmsg, which is before the attributes. */
 export const NFGENMSG_BYTES = 4;
+
+/** Reads the attributes of an object of a dump, or of an answer. */
+export function attributesOf({ payload }: Message): ReadonlyMap<number, Uint8Array> {
+  return attributeMap(payload.subarray(NFGENMSG_BYTES));
+}
 
 /** Makes a request about an object, named by its table and itself. */
 export function about(

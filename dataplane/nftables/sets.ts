@@ -2,9 +2,9 @@
  * Encodes and reads sets and verdict maps of nf_tables (include/uapi/linux/netfilter/nf_tables.h). A key can have several fields, each
  * padded to four bytes.
  */
-import { type Attribute, aligned, attributeMap, bytes, type Message, nest, u32be, u64be } from "../netlink/message.ts";
+import { type Attribute, aligned, bytes, type Message, nest, readU32be, u32be, u64be } from "../netlink/message.ts";
 import type { Request } from "../netlink/socket.ts";
-import { about, NFGENMSG_BYTES, type TableFamily } from "./message.ts";
+import { about, attributesOf, type TableFamily } from "./message.ts";
 
 const NFTA_SET_FLAGS = 3;
 const NFTA_SET_KEY_TYPE = 4;
@@ -79,12 +79,9 @@ function keyType({ fields }: SetShape): number {
 }
 
 /** Tells whether a set of the kernel, from a dump, can hold what one of this shape holds. */
-export function hasShape({ payload }: Message, shape: SetShape): boolean {
-  const attributes = attributeMap(payload.subarray(NFGENMSG_BYTES));
-  const number = (type: number) => {
-    const value = attributes.get(type);
-    return value === undefined ? 0 : new DataView(value.buffer, value.byteOffset, value.length).getUint32(0, false);
-  };
+export function hasShape(set: Message, shape: SetShape): boolean {
+  const attributes = attributesOf(set);
+  const number = (type: number) => readU32be(attributes.get(type)) ?? 0;
   return (
     number(NFTA_SET_FLAGS) === flagsOf(shape) &&
     number(NFTA_SET_KEY_TYPE) === keyType(shape) &&
@@ -94,9 +91,8 @@ export function hasShape({ payload }: Message, shape: SetShape): boolean {
 }
 
 /** Tells whether a set of the kernel belongs to one rule, which names none (`ip saddr { … }`). */
-export function isAnonymous({ payload }: Message): boolean {
-  const flags = attributeMap(payload.subarray(NFGENMSG_BYTES)).get(NFTA_SET_FLAGS);
-  return ((flags?.[3] ?? 0) & NFT_SET_ANONYMOUS) !== 0;
+export function isAnonymous(set: Message): boolean {
+  return ((readU32be(attributesOf(set).get(NFTA_SET_FLAGS)) ?? 0) & NFT_SET_ANONYMOUS) !== 0;
 }
 
 /** Writes bytes as a key. */

@@ -1,8 +1,8 @@
 /** Counts dropped packets by direction and reason, in named counters of the table. */
-import { type Attribute, attributeMap, type Message, nest, u32be } from "../../netlink/message.ts";
+import { type Attribute, attributeMap, nest, readU32be, u32be } from "../../netlink/message.ts";
 import type { Netlink, Request } from "../../netlink/socket.ts";
 import type { Direction } from "../../packet-policy.ts";
-import { about, ask, NFGENMSG_BYTES, nameWithin, type TableFamily } from "../message.ts";
+import { about, ask, attributesOf, nameWithin, type TableFamily } from "../message.ts";
 import { names, POLICY_TABLE } from "./layout.ts";
 import { DIRECTIONS, DROP_REASONS, type DropKind } from "./log-prefix.ts";
 
@@ -30,16 +30,16 @@ export function removeCounter(family: TableFamily, table: string, name: string):
 
 /** Reads the names of all counters of the table. */
 export function counterNames(socket: Netlink): string[] {
-  return dumpCounters(socket).map(({ name }) => name);
+  return [...countersIn(socket).keys()];
 }
 
 /** Reads all counters; none where there is no table. @throws NetlinkError */
 export function readCounters(socket: Netlink): DropCount[] {
-  const found = new Map(dumpCounters(socket).map(({ name, message }) => [name, message]));
+  const counters = countersIn(socket);
   return DIRECTIONS.flatMap((direction) =>
     DROP_REASONS.flatMap((reason) => {
-      const message = found.get(names.dropping(direction, reason));
-      return message === undefined ? [] : [{ direction, reason, ...valueIn(message) }];
+      const count = counters.get(names.dropping(direction, reason));
+      return count === undefined ? [] : [{ direction, reason, ...count }];
     }),
   );
 }
@@ -52,24 +52,28 @@ export interface JudgedCount {
 
 /** Reads how much was judged; nothing where there is no table. @throws NetlinkError */
 export function readJudged(socket: Netlink): JudgedCount[] {
-  const found = new Map(dumpCounters(socket).map(({ name, message }) => [name, message]));
+  const counters = countersIn(socket);
   return DIRECTIONS.flatMap((direction) => {
-    const message = found.get(names.judged(direction));
-    return message === undefined ? [] : [{ direction, packets: valueIn(message).packets }];
+    const count = counters.get(names.judged(direction));
+    return count === undefined ? [] : [{ direction, packets: count.packets }];
   });
 }
 
-function dumpCounters(socket: Netlink): { readonly name: string; readonly message: Message }[] {
-  return socket.dump(ask("object", "inet", POLICY_TABLE)).flatMap((message) => {
+type Count = Pick<DropCount, "packets" | "bytes">;
+
+function countersIn(socket: Netlink): ReadonlyMap<string, Count> {
+  const found = new Map<string, Count>();
+  for (const message of socket.dump(ask("object", "inet", POLICY_TABLE))) {
     const name = nameWithin("object", "inet", POLICY_TABLE, message);
-    const type = attributeMap(message.payload.subarray(NFGENMSG_BYTES)).get(NFTA_OBJ_TYPE);
-    return name === undefined || type?.[3] !== NFT_OBJECT_COUNTER ? [] : [{ name, message }];
-  });
+    const attributes = attributesOf(message);
+    if (name === undefined || readU32be(attributes.get(NFTA_OBJ_TYPE)) !== NFT_OBJECT_COUNTER) continue;
+    found.set(name, countIn(attributes.get(NFTA_OBJ_DATA)));
+  }
+  return found;
 }
 
-function valueIn({ payload }: Message): { readonly packets: bigint; readonly bytes: bigint } {
-  const attributes = attributeMap(payload.subarray(NFGENMSG_BYTES));
-  const data = attributeMap(attributes.get(NFTA_OBJ_DATA) ?? new Uint8Array());
+function countIn(nested: Uint8Array = new Uint8Array()): Count {
+  const data = attributeMap(nested);
   const number = (value: Uint8Array | undefined) =>
     value === undefined ? 0n : new DataView(value.buffer, value.byteOffset, value.length).getBigUint64(0, false);
   return { packets: number(data.get(NFTA_COUNTER_PACKETS)), bytes: number(data.get(NFTA_COUNTER_BYTES)) };

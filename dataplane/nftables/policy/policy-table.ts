@@ -13,14 +13,14 @@ import type { HostSockets } from "../../netlink/host-sockets.ts";
 import { NetlinkError } from "../../netlink/message.ts";
 import type { Request } from "../../netlink/socket.ts";
 import type { PacketPolicy, PolicyChange } from "../../packet-policy.ts";
-import { getGeneration, longTransaction, parseGeneration } from "../message.ts";
+import { emptying, getGeneration, longTransaction, parseGeneration } from "../message.ts";
 import { type Comparison, compare } from "./compare.ts";
 import { PolicyContent } from "./content.ts";
 import { type DropCount, type JudgedCount, readCounters, readJudged } from "./counters.ts";
 import { readTable } from "./dump.ts";
 import type { LayoutOptions } from "./layout.ts";
 import { POLICY_TABLE } from "./layout.ts";
-import { rebuilding, removal, transactionsOf } from "./requests.ts";
+import { rebuilding, transactionsOf } from "./requests.ts";
 import { fromNothing } from "./ruleset.ts";
 
 const EPERM = 1;
@@ -88,7 +88,7 @@ export class PolicyTable {
     return this.#inTurn(`failed to remove nftables table ${POLICY_TABLE}`, async () => {
       this.#content = undefined;
       this.#isRealised = false;
-      this.#sockets.netfilter.batch(longTransaction(removal()));
+      this.#sockets.netfilter.batch(longTransaction(emptying("inet", POLICY_TABLE)));
     });
   }
 

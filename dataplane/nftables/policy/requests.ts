@@ -9,7 +9,7 @@
 import type { Slices } from "../../../lib/system/slices.ts";
 import type { Request } from "../../netlink/socket.ts";
 import { addElements, deleteElements, flushElements } from "../elements.ts";
-import { newChain, newPlainChain, newRule, newTable, remove } from "../message.ts";
+import { emptying, newChain, newPlainChain, newRule, newTable, remove } from "../message.ts";
 import { newSet } from "../sets.ts";
 import { newCounter, removeCounter } from "./counters.ts";
 import { POLICY_TABLE } from "./layout.ts";
@@ -35,12 +35,7 @@ export async function transactionsOf(change: RulesetChange, slices: Slices): Pro
  * rules at that moment no longer finds the elements of their maps, and is dropped; all others see the old table or the new one.
  */
 export async function rebuilding(change: RulesetChange, slices: Slices): Promise<Request[]> {
-  return [...removal(), ...(await made(preparation(change), slices)), ...(await made(theSwitch(change), slices))];
-}
-
-/** Deletes the table, there or not: created first, so that the deletion cannot fail. */
-export function removal(): Request[] {
-  return [newTable(FAMILY, POLICY_TABLE), remove("table", FAMILY, POLICY_TABLE)];
+  return [...emptying(FAMILY, POLICY_TABLE), ...(await made(preparation(change), slices)), ...(await made(theSwitch(change), slices))];
 }
 
 /** Makes all requests of a step, in slices. */

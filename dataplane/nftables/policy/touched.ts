@@ -13,11 +13,7 @@ export class Touched {
 
   /** @param before its verdict; `undefined`: it is not there yet */
   element(set: string, key: string, before: string | undefined): void {
-    let touched = this.#elements.get(set);
-    if (touched === undefined) {
-      touched = new Map();
-      this.#elements.set(set, touched);
-    }
+    const touched = this.#elements.getOrInsertComputed(set, () => new Map());
     if (!touched.has(key)) touched.set(key, before);
   }
 
