@@ -33,7 +33,7 @@ import { AgentHealth } from "../observe/health.ts";
 import type { OtlpOptions } from "../observe/otlp-tracing.ts";
 import { type Tracing, tracedDataplane } from "../observe/tracing.ts";
 import { Configuration, datastoreKeys, nameOfNode } from "./configuration.ts";
-import { GuardedDataplane, NamespaceCanary } from "./guarded-dataplane.ts";
+import { guardedDataplane, NamespaceCanary } from "./guarded-dataplane.ts";
 import type { AgentOptions } from "./options.ts";
 import { openState, PhaseFile, takeInstanceLock } from "./run-state.ts";
 
@@ -102,7 +102,7 @@ export async function openContext({ options, env, version, reread }: AgentInput)
   stack.defer(() => tracing?.stop(TRACES_GRACE_MS));
   const host = stack.use(new HostSockets());
   const linux = new LinuxDataplane(host, new JoinedDeletions(host));
-  const dataplane = tracedDataplane(new GuardedDataplane(linux, new NamespaceCanary(giveUp)), tracing);
+  const dataplane = tracedDataplane(guardedDataplane(linux, new NamespaceCanary(giveUp)), tracing);
   const health = stack.use(
     new AgentHealth({
       phase: () => phase.phase,

@@ -3,82 +3,38 @@
  * half-made link of an ADD of this very process for what a killed one left.
  */
 
-import type {
-  AppliedLink,
-  AttachedLink,
-  Dataplane,
-  LinkOfAttachment,
-  Mending,
-  NetworkReport,
-  NodeState,
-  RecordedLink,
-  RecordedPair,
-  Removal,
-} from "../../dataplane/dataplane.ts";
-import type { DesiredState, Difference } from "../../dataplane/desired-state.ts";
+import type { Dataplane } from "../../dataplane/dataplane.ts";
 import { statusOf } from "../../lib/system/files.ts";
-import type { Sandbox } from "../../lib/system/sandbox.ts";
 
-export class GuardedDataplane implements Dataplane {
-  readonly #inner: Dataplane;
-  readonly #canary: Pick<NamespaceCanary, "check">;
+export function guardedDataplane(inner: Dataplane, canary: Pick<NamespaceCanary, "check">): Dataplane {
   /** Links that are being made now. */
-  readonly #making = new Set<Promise<unknown>>();
-
-  constructor(inner: Dataplane, canary: Pick<NamespaceCanary, "check">) {
-    this.#inner = inner;
-    this.#canary = canary;
-  }
-
-  async apply(sandbox: Sandbox, desired: DesiredState): Promise<AppliedLink> {
-    this.#canary.check();
-    const making = this.#inner.apply(sandbox, desired);
-    this.#making.add(making);
-    try {
-      return await making;
-    } finally {
-      this.#making.delete(making);
-    }
-  }
-
-  inspect(sandbox: Sandbox, desired: DesiredState, recorded?: RecordedLink): Promise<readonly Difference[]> {
-    this.#canary.check();
-    return this.#inner.inspect(sandbox, desired, recorded);
-  }
-
-  drift(sandbox: Sandbox, recorded: RecordedPair): Promise<readonly Difference[]> {
-    this.#canary.check();
-    return this.#inner.drift(sandbox, recorded);
-  }
-
-  mend(sandbox: Sandbox, recorded: RecordedPair): Promise<Mending> {
-    this.#canary.check();
-    return this.#inner.mend(sandbox, recorded);
-  }
-
-  async remove(link: AttachedLink | LinkOfAttachment): Promise<Removal> {
-    if ("index" in link && link.owner === undefined) await this.#noneIsMade();
-    this.#canary.check();
-    return this.#inner.remove(link);
-  }
-
-  list(): Promise<readonly AttachedLink[]> {
-    this.#canary.check();
-    return this.#inner.list();
-  }
-
-  applyNode(state: NodeState): Promise<NetworkReport | undefined> {
-    this.#canary.check();
-    return this.#inner.applyNode(state);
-  }
-
-  /**
-   * Waits until this process makes no link. An unfinished link is looked at again before its removal: one made here has its owner's name
-   * then.
-   */
-  async #noneIsMade(): Promise<void> {
-    while (this.#making.size > 0) await Promise.allSettled(this.#making);
-  }
+  const making = new Set<Promise<unknown>>();
+  const checked = (): Dataplane => {
+    canary.check();
+    return inner;
+  };
+  return {
+    async apply(sandbox, desired) {
+      const link = checked().apply(sandbox, desired);
+      making.add(link);
+      try {
+        return await link;
+      } finally {
+        making.delete(link);
+      }
+    },
+    inspect: (sandbox, desired, recorded) => checked().inspect(sandbox, desired, recorded),
+    drift: (sandbox, recorded) => checked().drift(sandbox, recorded),
+    mend: (sandbox, recorded) => checked().mend(sandbox, recorded),
+    async remove(link) {
+      // Waits until this process makes no link. An unfinished link is looked at again before its removal: one made here has its owner's
+      // name then.
+      if ("index" in link && link.owner === undefined) while (making.size > 0) await Promise.allSettled(making);
+      return checked().remove(link);
+    },
+    list: () => checked().list(),
+    applyNode: (state) => checked().applyNode(state),
+  };
 }
 
 /** Of the thread, not of the process. */

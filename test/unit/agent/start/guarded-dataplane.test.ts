@@ -1,17 +1,12 @@
 /** The dataplane of a process that serves many calls: what waits for what, and what is looked at before each part. */
-import { GuardedDataplane } from "../../../../agent/start/guarded-dataplane.ts";
+import { guardedDataplane } from "../../../../agent/start/guarded-dataplane.ts";
 import type { AppliedLink, Dataplane } from "../../../../dataplane/dataplane.ts";
 import { openSandbox } from "../../../../main-plugin/call.ts";
 import { settled } from "../../../support/fake-clock.ts";
 import { PodNode } from "../../../support/pod-node.ts";
 
 async function guarded(
-  work: (parts: {
-    guard: GuardedDataplane;
-    add: () => Promise<unknown>;
-    made: PromiseWithResolvers<void>[];
-    effects: string[];
-  }) => Promise<void>,
+  work: (parts: { guard: Dataplane; add: () => Promise<unknown>; made: PromiseWithResolvers<void>[]; effects: string[] }) => Promise<void>,
 ) {
   await using node = PodNode.forContainers();
   await node.add();
@@ -35,7 +30,7 @@ async function guarded(
       return {};
     },
   };
-  const guard = new GuardedDataplane(slow, { check: () => void effects.push("looked") });
+  const guard = guardedDataplane(slow, { check: () => void effects.push("looked") });
   using sandbox = openSandbox(call);
   await work({ guard, made, effects, add: () => guard.apply(sandbox, desired) });
 }
