@@ -18,7 +18,7 @@ const FELIX_CHAIN = /^(filter-|raw-)?cali-/;
 
 export type HostLink = Pick<Link, "index" | "name" | "alias" | "isUp" | "kind">;
 
-interface HostLinkAddress {
+export interface HostLinkAddress {
   readonly address: Address;
   /** Prefix length. */
   readonly length: number;
@@ -27,11 +27,11 @@ interface HostLinkAddress {
   readonly index: number;
   readonly mtu: number;
   readonly isUp: boolean;
-  /** RT_SCOPE_*: 0 is global. */
+  /** RT_SCOPE_*: 0 is global, larger ones are narrower (include/uapi/linux/rtnetlink.h). */
   readonly scope: number;
 }
 
-interface HostRoute {
+export interface HostRoute {
   readonly destination: Prefix;
   readonly link: string;
   /** Says that it has a gateway or a preferred source, as routes of pods' addresses do not. */

@@ -2,6 +2,7 @@
  * Chooses addresses of a node's range that no pod gets: the agent's own, which are granted like any other under the node's names (A§1.6),
  * and those that the node has or routes elsewhere already (A§4.5).
  */
+import type { HostLinkAddress, HostRoute } from "../../../dataplane/linux/host-facts.ts";
 import type { Exclusion, HostScope } from "../../../ipam-plugin/host-scope/host-scope.ts";
 import { type HostRange, offsetOf } from "../../../ipam-plugin/host-scope/range.ts";
 import {
@@ -55,14 +56,6 @@ async function orNothing<T>(grant: () => Promise<T>, word: string): Promise<T | 
   }
 }
 
-/** A route of the host's main table. */
-interface HostRoute {
-  readonly destination: Prefix;
-  readonly link: string;
-  /** It has a gateway or a preferred source, as routes of pods' addresses do not. */
-  readonly leadsElsewhere: boolean;
-}
-
 export interface HostFacts {
   readonly addresses: readonly LinkAddress[];
   readonly routes: readonly HostRoute[];
@@ -102,14 +95,7 @@ export function exclusionsOf(
   return { exclusions: [...ofNode, ...ofLinks, ...ofRoutes], shadowing };
 }
 
-/** An address of one of the host's links. */
-export interface LinkAddress {
-  readonly address: Address;
-  readonly link: string;
-  readonly isUp: boolean;
-  /** RT_SCOPE_*: 0 is global, larger ones are narrower (include/uapi/linux/rtnetlink.h). */
-  readonly scope: number;
-}
+export type LinkAddress = Pick<HostLinkAddress, "address" | "link" | "isUp" | "scope">;
 
 /** RFC 1918 and RFC 4193. */
 const PRIVATE: readonly Prefix[] = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"].flatMap((text) => parsePrefix(text) ?? []);
