@@ -57,7 +57,8 @@ export class KubernetesSources implements RouteSources {
   async start(): Promise<void> {
     if (this.#nodes !== undefined) return;
     const group = this.#usesBlocks ? (this.#input.group ?? (await discoverServedGroup(this.#input.connection))) : undefined;
-    this.#nodes = this.#watch("nodes", "/api/v1/nodes", decodeRoutedNode);
+    this.#nodes = this.#input.informers.watch({ name: "nodes of all nodes", path: "/api/v1/nodes", decode: decodeRoutedNode });
+    this.#tellOf(this.#nodes, (node) => node);
     if (group === undefined) return;
     this.#blocks = this.#input.blocks(group);
     this.#tellOf(this.#blocks, (block) => block && routedBlock(block));
@@ -96,12 +97,6 @@ export class KubernetesSources implements RouteSources {
 
   get #usesBlocks(): boolean {
     return this.#input.addressing === "blocks";
-  }
-
-  #watch<T>(name: string, path: string, decode: (object: Fields) => T, prepare?: (json: string) => string): ResourceCache<T> {
-    const cache = this.#input.informers.watch<T>({ name: `${name} of all nodes`, path, decode, prepare });
-    this.#tellOf(cache, (value) => value);
-    return cache;
   }
 
   /** @param used what routes use of an object: a block changes with each of its addresses, a Node with each of kubelet's reports */

@@ -3,28 +3,19 @@
  * tunnels that its pools ask for, allocated once and looked at again when the pools change and every ten minutes.
  */
 
+import type { HostLinkAddress } from "../../dataplane/linux/host-facts.ts";
 import type { Allocator } from "../../ipam-plugin/allocator/allocator.ts";
 import type { FamilyAssignment } from "../../ipam-plugin/allocator/types.ts";
-import { type Address, contains, type Family, formatAddress, formatPrefix, type Prefix } from "../../lib/addresses/address.ts";
+import { type Address, contains, type Family, formatAddress, formatPrefix } from "../../lib/addresses/address.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { selects } from "../../lib/selector/selector.ts";
 import type { Clock } from "../../lib/system/waiting.ts";
-import {
-  type ByFamily,
-  byFamily,
-  FAMILIES,
-  type OwnNode,
-  type ProvenNode,
-  type RoutedNode,
-  type RoutedPool,
-  type TunnelEnd,
-  VXLAN,
-} from "./model.ts";
+import { byFamily, FAMILIES, type OwnNode, type ProvenNode, type RoutedNode, type RoutedPool, type TunnelEnd, VXLAN } from "./model.ts";
 
 const LOOK_AGAIN_MS = 600_000;
 
 interface Known {
-  readonly end: TunnelEnd;
+  readonly address: Address;
   readonly pools: string;
   readonly atMs: number;
 }
@@ -81,7 +72,7 @@ export class OwnTunnels {
    */
   async giveBack(node: string): Promise<void> {
     for (const family of this.#unused) {
-      await this.#withAllocator((allocator) => releaseTunnelAddress(family, node, allocator));
+      await this.#withAllocator((allocator) => allocator.releaseByHandle(tunnelHandle(node, family)));
       this.#unused.delete(family);
     }
   }
@@ -96,21 +87,21 @@ export class OwnTunnels {
     const usable = await poolsForTunnel(pools, node);
     const key = usable.map(({ cidr }) => formatPrefix(cidr)).join();
     const known = this.#known.get(family);
-    if (known?.pools === key && this.#isFresh(known, node.tunnels[family])) return withMac(known.end, family, node);
+    if (known?.pools === key && this.#isFresh(known, node.tunnels[family])) return withMac(known.address, family, node);
     const address = await this.#withAllocator((allocator) => tunnelAddress(family, node, usable, allocator));
-    this.#known.set(family, { end: { address }, pools: key, atMs: this.#clock.now() });
-    return withMac({ address }, family, node);
+    this.#known.set(family, { address, pools: key, atMs: this.#clock.now() });
+    return withMac(address, family, node);
   }
 
   /** Says whether the known end still counts. A Node object that was made again does not name the address, which may be another's then. */
-  #isFresh({ end, atMs }: Known, recorded: TunnelEnd | undefined): boolean {
-    const isRecorded = recorded !== undefined && formatAddress(recorded.address) === formatAddress(end.address);
+  #isFresh({ address, atMs }: Known, recorded: TunnelEnd | undefined): boolean {
+    const isRecorded = recorded !== undefined && formatAddress(recorded.address) === formatAddress(address);
     return isRecorded && this.#clock.now() - atMs < LOOK_AGAIN_MS;
   }
 }
 
 /** Others send to the MAC that the node's object names, where it names one that they can believe. */
-function withMac({ address }: TunnelEnd, family: Family, node: ProvenNode): TunnelEnd {
+function withMac(address: Address, family: Family, node: ProvenNode): TunnelEnd {
   const mac = node.tunnels[family]?.mac;
   return mac === undefined ? { address } : { address, mac };
 }
@@ -150,11 +141,6 @@ async function tunnelAddress(family: Family, node: RoutedNode, pools: readonly R
   if (held.length > 0) await allocator.releaseByHandle(handle);
   const again = kept === undefined ? recorded(family, node, isUsable, allocator) : claim(kept, family, node.name, allocator);
   return (await again) ?? assign(family, node.name, pools, allocator);
-}
-
-/** Gives back what the node holds for its tunnel. @throws DatastoreError */
-async function releaseTunnelAddress(family: Family, node: string, allocator: TunnelAllocator): Promise<void> {
-  await allocator.releaseByHandle(tunnelHandle(node, family));
 }
 
 function tunnelHandle(node: string, family: Family): string {
@@ -206,15 +192,7 @@ async function assign(family: Family, node: string, pools: readonly RoutedPool[]
   );
 }
 
-/** An address of one of the host's links. */
-interface HostAddress {
-  readonly address: Address;
-  /** Prefix length. */
-  readonly length: number;
-  /** Of the link. */
-  readonly mtu: number;
-  readonly isUp: boolean;
-}
+type HostAddress = Pick<HostLinkAddress, "address" | "length" | "mtu" | "isUp">;
 
 /**
  * Finds the address of those in the Node object that a link of this host has. The recorded prefix length counts: an administrator
@@ -260,17 +238,13 @@ export function annotationsFor(
 ): Readonly<Record<string, string | null>> | undefined {
   const patch: Record<string, string | null> = {};
   for (const family of FAMILIES) {
-    const [here, end] = [underlay[family]?.address, tunnels[family]?.address];
-    if (here !== undefined && textOf(node.recorded, family) !== formatPrefix(here)) patch[ADDRESS[family]] = formatPrefix(here);
+    const [recorded, here, end] = [node.recorded[family], underlay[family]?.address, tunnels[family]?.address];
+    const isRecorded = recorded !== undefined && here !== undefined && formatPrefix(recorded) === formatPrefix(here);
+    if (here !== undefined && !isRecorded) patch[ADDRESS[family]] = formatPrefix(here);
     const wanted = end && formatAddress(end);
     // Corrects what differs from this node's end, whether the claim holds or not.
     const isShown = node.claims.tunnels[family]?.prove(({ address }) => formatAddress(address) === wanted);
     if (isShown !== true && (wanted !== undefined || isShown !== undefined)) patch[TUNNEL_ADDRESS[family]] = wanted ?? null;
   }
   return Object.keys(patch).length === 0 ? undefined : patch;
-}
-
-function textOf(recorded: ByFamily<Prefix>, family: Family): string {
-  const prefix = recorded[family];
-  return prefix === undefined ? "" : formatPrefix(prefix);
 }

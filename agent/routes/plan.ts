@@ -77,8 +77,8 @@ function routeTo(destination: Prefix, node: string, { own, peers, view, mayTunne
   if (here === undefined) return `this node has no IPv${family} address`;
   if (there === undefined) return `node ${node} has no IPv${family} address`;
   const way = wayTo(poolOf(destination, view.pools), here, there, mayTunnel);
-  if (way.kind === "none") return way.reason;
-  if (way.kind === "direct") return { kind: "direct", destination, gateway: there };
+  if (typeof way === "object") return way.reason;
+  if (way === "direct") return { kind: "direct", destination, gateway: there };
   const gateway = peer.tunnels[family]?.address;
   if (own.tunnels[family] === undefined) return `this node has no IPv${family} tunnel address`;
   if (gateway === undefined) return `node ${node} has no IPv${family} tunnel address`;
@@ -125,15 +125,11 @@ function peerOf(peer: ProvenNode, family: Family): VxlanPeer | undefined {
   return { node, address: end.address, mac: end.mac ?? tunnelMac(peer.name, family) };
 }
 
-/** The way of packets from this node to another's addresses, by their pool (I§2.7) and by where the two nodes are. Pure. */
-type Way =
-  | { readonly kind: "direct" }
-  | { readonly kind: "tunnel" }
-  /** Another router must carry them; `reason` is absent where the pool intends that. */
-  | { readonly kind: "none"; readonly reason?: string };
-
-const DIRECT: Way = { kind: "direct" };
-const TUNNEL: Way = { kind: "tunnel" };
+/**
+ * The way of packets from this node to another's addresses, by their pool (I§2.7) and by where the two nodes are. An object: another router
+ * must carry them; `reason` is absent where the pool intends that.
+ */
+type Way = "direct" | "tunnel" | { readonly reason?: string };
 
 /** Finds the pool with the longest prefix that covers it; addresses of a deleted pool are in no pool. */
 function poolOf(cidr: Prefix, pools: readonly RoutedPool[]): RoutedPool | undefined {
@@ -152,15 +148,11 @@ function wayTo(pool: RoutedPool | undefined, own: Prefix, peer: Address, mayTunn
   const { vxlanMode = "Never", ipipMode = "Never", name = "" } = pool ?? {};
   const isNear = contains(own, peer);
   const wantsVxlan = vxlanMode === "Always" || (vxlanMode === "CrossSubnet" && !isNear);
-  if (wantsVxlan) return mayTunnel ? TUNNEL : none(`pool ${name} wants VXLAN, and --node-routes is direct`);
+  if (wantsVxlan) return mayTunnel ? "tunnel" : { reason: `pool ${name} wants VXLAN, and --node-routes is direct` };
   const wantsIpip = ipipMode === "Always" || (ipipMode === "CrossSubnet" && !isNear);
-  if (wantsIpip) return none(`pool ${name} wants IPIP, which BIRD does`);
+  if (wantsIpip) return { reason: `pool ${name} wants IPIP, which BIRD does` };
   // Without encapsulation the network's own routers know the way to other subnets, by BGP or by hand.
-  return isNear ? DIRECT : { kind: "none" };
-}
-
-function none(reason: string): Way {
-  return { kind: "none", reason };
+  return isNear ? "direct" : {};
 }
 
 /**
