@@ -80,7 +80,10 @@ export class ObjectSync {
     });
   }
 
-  /** Removes the object of an endpoint that is no longer among the source's, or lets it show another endpoint of the pod. */
+  /**
+   * Removes the object of an endpoint that is no longer among the source's, or lets it show another endpoint of the pod. The deletion is
+   * durable when this returns.
+   */
   async removed(endpoint: ObjectEndpoint): Promise<void> {
     const { controllers, source, jobs, onForeign } = this.#options;
     await controllers.remove(controllerOf(endpoint));

@@ -101,15 +101,8 @@ interface EndpointObjectsOptions {
   readonly clock?: Clock;
 }
 
-export interface EndpointObjects {
-  /** Notes that an endpoint was committed, restored or changed: its object follows behind the caller. */
-  changed(endpoint: Pick<ObjectEndpoint, "id">): void;
-  /** Removes the object of an endpoint that is no longer among the source's. The deletion is durable when this returns. */
-  removed(endpoint: ObjectEndpoint): Promise<void>;
-}
-
 /** Begins to watch this node's objects, and carries out deletions that an earlier process left. */
-export function endpointObjects(options: EndpointObjectsOptions): EndpointObjects {
+export function endpointObjects(options: EndpointObjectsOptions): Pick<ObjectSync, "changed" | "removed"> {
   const { node, clients, informers, controllers, source, qps, isRestored, onProblem, onFinding, clock = SYSTEM_CLOCK } = options;
   const api = new ObjectApi(clients, { clock, qps });
   const onAdded = () => void controllers.trigger("object-deletes");
@@ -133,10 +126,7 @@ export function endpointObjects(options: EndpointObjectsOptions): EndpointObject
     intervalMs: LEFTOVERS_INTERVAL_MS,
     quiet: true,
   });
-  return {
-    changed: (endpoint) => sync.changed(endpoint),
-    removed: (endpoint) => sync.removed(endpoint),
-  };
+  return sync;
 }
 
 const LEAST_BETWEEN_LOOKS_MS = 60_000;

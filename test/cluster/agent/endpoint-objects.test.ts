@@ -3,7 +3,7 @@
 import { readdirSync } from "node:fs";
 import { type ObjectEndpoint, PLURAL } from "../../../agent/objects/endpoint-object.ts";
 import { kubernetesClients } from "../../../agent/objects/object-api.ts";
-import { type EndpointObjects, endpointObjects } from "../../../agent/objects/start.ts";
+import { endpointObjects } from "../../../agent/objects/start.ts";
 import type { NumberedLabels } from "../../../agent/policy/identities/lookup.ts";
 import type { ApiConnection } from "../../../lib/kubernetes/client/connection.ts";
 import type { Pod } from "../../../lib/kubernetes/objects.ts";
@@ -41,7 +41,7 @@ class Agent implements AsyncDisposable {
   readonly findings = new Map<string, string>();
   /** Of every pod. */
   identity: NumberedLabels | undefined;
-  readonly objects: EndpointObjects;
+  readonly objects: ReturnType<typeof endpointObjects>;
   readonly pods: ResourceCache<Pod>;
   readonly #controllers = new Tasks({ clock: this.clock });
   readonly #informers: KeptInformers;
