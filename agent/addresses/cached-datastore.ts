@@ -106,9 +106,7 @@ function readiness(
   copy: FollowedCopy<ClusterInformation> | undefined,
 ): Collection<"default", ClusterInformation> {
   return {
-    create: (key, value) => inner.create(key, value),
-    update: (key, value, revision) => inner.update(key, value, revision),
-    delete: (key, revision) => inner.delete(key, revision),
+    ...remembered(inner, undefined),
     async get(key, options) {
       const known = copy?.state.followedSince === undefined ? undefined : fromCopy(copy, key);
       return known?.value.datastoreReady === true ? known : inner.get(key, options);

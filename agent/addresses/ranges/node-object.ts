@@ -51,7 +51,7 @@ export function nodeObjects(connection: ApiConnection, informers: Informers, nam
   };
 }
 
-function refusal(what: string, answer: Parameters<typeof statusError>[1], connection: ApiConnection): Error {
+function refusal(what: string, answer: Parameters<typeof statusError>[1], connection: Pick<ApiConnection, "redact">): Error {
   return statusError(what, { ...answer, body: connection.redact(answer.body) }, false);
 }
 
@@ -99,7 +99,7 @@ export async function annotateNode(
     body: JSON.stringify({ metadata: { annotations } }),
     contentType: "application/merge-patch+json",
   });
-  if (answer.status >= 300) throw statusError(`patch ${path}`, { ...answer, body: connection.redact(answer.body) }, false);
+  if (answer.status >= 300) throw refusal(`patch ${path}`, answer, connection);
 }
 
 const REPEAT_MS = 30_000;

@@ -74,7 +74,6 @@ export function startRanges({ options, node, bootId, run, host, cluster, control
     log,
     giveUp: options["node-wait-fatal"] ? { afterMs: nodeWaitMs, end: giveUp } : undefined,
   });
-  const grants = new RangeGrants(nodeCidr, files);
   let isStarted = false;
   const startOnce = () => {
     if (isStarted) return;
@@ -90,9 +89,7 @@ export function startRanges({ options, node, bootId, run, host, cluster, control
       if (isHostScopeNode) await nodeCidr.untilKnown();
     },
     ipam: isHostScopeNode ? { hostScope: () => nodeCidr.hostScope, record: () => nodeCidr.record, endpointOf } : undefined,
-    ownerOf: (address) => grants.ownerOf(address),
-    confirm: (address, token, attachment, pod) => grants.confirm(address, token, attachment, pod),
-    release: (address, token) => grants.release(address, token),
+    ...rangeGrants(nodeCidr, files),
     parts: {
       hostScope() {
         startOnce();
@@ -112,30 +109,22 @@ export function startRanges({ options, node, bootId, run, host, cluster, control
 }
 
 /** Does what a client of the API, or a registered endpoint, may do with a grant that it has a token of. */
-class RangeGrants {
-  readonly #nodeCidr: NodeCidr;
-  readonly #files: HostScopeFiles;
-
-  constructor(nodeCidr: NodeCidr, files: HostScopeFiles) {
-    this.#nodeCidr = nodeCidr;
-    this.#files = files;
-  }
-
-  ownerOf(text: string): { readonly owner: string; readonly token: string } | undefined {
-    const grant = readGrant(this.#files, text);
-    return grant && { owner: ownerKey(grant.owner), token: grant.token };
-  }
-
-  async confirm(text: string, token: string, { network, containerId, ifname }: AttachmentId, pod: string | undefined): Promise<boolean> {
-    const address = parseAddress(text);
-    const owner = { kind: "attachment", network, containerId, ifname, ...(pod === undefined ? {} : { pod }) } as const;
-    return address !== undefined && (await this.#nodeCidr.hostScope.files.confirm(address, token, owner));
-  }
-
-  async release(text: string, token: string): Promise<void> {
-    const address = parseAddress(text);
-    if (address !== undefined) await this.#nodeCidr.hostScope.files.release([address], (grant) => grant.token === token);
-  }
+function rangeGrants({ hostScope }: NodeCidr, files: HostScopeFiles): Pick<NodeRanges, "ownerOf" | "confirm" | "release"> {
+  return {
+    ownerOf(text) {
+      const grant = readGrant(files, text);
+      return grant && { owner: ownerKey(grant.owner), token: grant.token };
+    },
+    async confirm(text, token, { network, containerId, ifname }, pod) {
+      const address = parseAddress(text);
+      const owner = { kind: "attachment", network, containerId, ifname, ...(pod === undefined ? {} : { pod }) } as const;
+      return address !== undefined && (await hostScope.files.confirm(address, token, owner));
+    },
+    async release(text, token) {
+      const address = parseAddress(text);
+      if (address !== undefined) await hostScope.files.release([address], (grant) => grant.token === token);
+    },
+  };
 }
 
 async function regrantRestored(
