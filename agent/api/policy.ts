@@ -5,7 +5,7 @@ import { type Address, formatAddress, parseAddress } from "../../lib/addresses/a
 import { TortieError } from "../../lib/errors/errors.ts";
 import { SYSTEM_CLOCK, withLimit } from "../../lib/system/waiting.ts";
 import type { PolicyStatus, SideJudgement } from "../../policy/model.ts";
-import type { Drop, DropEnd } from "../policy/drop.ts";
+import type { Drop } from "../policy/drop.ts";
 import { type Explanation, explain, type FoundEnd, hostEndNamed, type ProtocolName } from "../policy/explain.ts";
 import type { PolicyView } from "../policy/view.ts";
 import { waitForPolicy } from "../policy/wait.ts";
@@ -168,11 +168,7 @@ function dropModel({ hostInterface, decidedBy, policies, source, destination, ..
     "host-interface": hostInterface,
     "decided-by": decidedBy,
     policies: [...policies],
-    source: dropEnd(source),
-    destination: dropEnd(destination),
+    source,
+    destination,
   };
-}
-
-function dropEnd({ address, pod, identity, port }: DropEnd) {
-  return { address, pod, identity, port };
 }

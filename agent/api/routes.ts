@@ -6,12 +6,10 @@ import Ajv, { type ValidateFunction } from "ajv";
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifySchema } from "fastify";
 import { MAX_BODY_BYTES } from "../../handover/call.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import type { Operation } from "../api/operation.ts";
-import { BASE_PATH, ERROR_ANSWER, OPERATION_NAMES, OPERATIONS, type OperationName } from "../api/operations.ts";
 import { errorAnswer } from "./error-answer.ts";
 import { Reads } from "./lanes.ts";
-import { type HandlerAnswer, isRead, MODELS } from "./operation.ts";
-import type { Handlers } from "./operations.ts";
+import { type HandlerAnswer, isRead, MODELS, type Operation } from "./operation.ts";
+import { BASE_PATH, ERROR_ANSWER, type Handlers, OPERATION_NAMES, OPERATIONS, type OperationName } from "./operations.ts";
 import { type Access, mayCall, type Peer } from "./socket.ts";
 
 /** Who sent a request, by the connection it came on. */
