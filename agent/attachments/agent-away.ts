@@ -236,9 +236,7 @@ export class DeleteQueue {
 
   #carryOut(entry: QueueEntry): Promise<void> {
     const { key } = entry;
-    const running = this.#running.get(key) ?? this.#carryOutOnce(entry).finally(() => this.#running.delete(key));
-    this.#running.set(key, running);
-    return running;
+    return this.#running.getOrInsertComputed(key, () => this.#carryOutOnce(entry).finally(() => this.#running.delete(key)));
   }
 
   async #carryOutOnce(entry: QueueEntry): Promise<void> {

@@ -66,18 +66,13 @@ export class NewCluster {
   }
 
   async #missing(needed: readonly string[], host: Waiting["host"]): Promise<readonly string[]> {
-    const seen = this.#seen.get(host) ?? new Set();
-    this.#seen.set(host, seen);
+    const seen = this.#seen.getOrInsertComputed(host, () => new Set());
     if (needed.some((what) => !seen.has(what))) for (const what of await this.#look(host)) seen.add(what);
     return needed.filter((what) => !seen.has(what));
   }
 
   #look(host: Waiting["host"]): Promise<ReadonlySet<string>> {
-    const running = this.#looks.get(host);
-    if (running !== undefined) return running;
-    const look = lookAt(host).finally(() => this.#looks.delete(host));
-    this.#looks.set(host, look);
-    return look;
+    return this.#looks.getOrInsertComputed(host, () => lookAt(host).finally(() => this.#looks.delete(host)));
   }
 }
 

@@ -128,7 +128,7 @@ export class EndpointTable {
     this.hide(endpoint);
     const names = namesOf(endpoint.record);
     this.#names.set(endpoint.id, names);
-    for (const name of names) this.#named.set(name, (this.#named.get(name) ?? new Set()).add(endpoint));
+    for (const name of names) this.#named.getOrInsertComputed(name, () => new Set()).add(endpoint);
   }
 
   /** Takes the endpoint's names away, and those of no other. */

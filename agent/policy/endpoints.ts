@@ -153,9 +153,7 @@ export class PolicyEndpoints implements Disposable {
   }
 
   #of(hostInterface: string): Known {
-    const known = this.#known.get(hostInterface) ?? {};
-    this.#known.set(hostInterface, known);
-    return known;
+    return this.#known.getOrInsertComputed(hostInterface, () => ({}));
   }
 
   #podChanged(key: string): void {

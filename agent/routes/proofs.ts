@@ -234,7 +234,7 @@ export function isAllocatedBy(blocks: readonly RoutedBlock[]): IsOf {
 
 function bearersOfMacs(nodes: readonly RoutedNode[], family: 4 | 6): ReadonlyMap<string, ReadonlySet<string>> {
   const bearers = new Map<string, Set<string>>();
-  const note = (mac: string, name: string) => bearers.set(mac, (bearers.get(mac) ?? new Set()).add(name));
+  const note = (mac: string, name: string) => bearers.getOrInsertComputed(mac, () => new Set()).add(name);
   for (const { name, claims } of nodes) {
     note(tunnelMac(name, family), name);
     claims.tunnels[family]?.prove(({ mac }) => mac !== undefined && note(mac, name));

@@ -193,8 +193,7 @@ async function recordsByAddress({ endpoints }: Pick<IpamHost["datastore"], "endp
   const naming = new Map<string, EndpointKey[]>();
   for (const { value } of await endpoints.list()) {
     for (const address of addressesOf(value)) {
-      const known = naming.get(keyOf(address)) ?? [];
-      naming.set(keyOf(address), [...known, { namespace: value.namespace, name: value.name }]);
+      naming.getOrInsert(keyOf(address), []).push({ namespace: value.namespace, name: value.name });
     }
   }
   return naming;

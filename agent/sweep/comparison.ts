@@ -170,8 +170,7 @@ export class GrantLook {
     const opening = this.#parts.ipamOf(record);
     if (opening === undefined || handle === undefined) return NOBODY;
     const ipam = await opening;
-    const store = this.#stores.get(ipam) ?? new BlockLook(ipam);
-    this.#stores.set(ipam, store);
+    const store = this.#stores.getOrInsertComputed(ipam, () => new BlockLook(ipam));
     const held = await store.holder(address, handle);
     return held === undefined ? NOBODY : { isTheirs: held.handle === handle, holder: wordsOf(held) };
   }
@@ -203,9 +202,7 @@ class BlockLook {
   }
 
   #block(cidr: string): Promise<Versioned<Block> | undefined> {
-    const reading = this.#blocks.get(cidr) ?? this.#operation.datastore.blocks.get(cidr);
-    this.#blocks.set(cidr, reading);
-    return reading;
+    return this.#blocks.getOrInsertComputed(cidr, () => this.#operation.datastore.blocks.get(cidr));
   }
 }
 

@@ -157,9 +157,7 @@ class PodWitnesses {
   }
 
   #annotatedOf(pod: Pod): Annotated {
-    const known = this.#annotated.get(pod) ?? annotatedOf(pod);
-    this.#annotated.set(pod, known);
-    return known;
+    return this.#annotated.getOrInsertComputed(pod, () => annotatedOf(pod));
   }
 }
 

@@ -124,11 +124,8 @@ function routeFields(socket: Netlink, link: Link, routes: readonly Route[], allo
   const families = [...new Set(routes.map((route) => route.destination.address.family))];
   const own = families.flatMap((family) => within(allowance, (most) => listRoutes(socket, family, link.index, most)));
   const tables = new Map<Family, readonly KernelRoute[]>();
-  const tableOf = (family: Family) => {
-    const table = tables.get(family) ?? within(allowance, (most) => listRoutes(socket, family, undefined, most));
-    tables.set(family, table);
-    return table;
-  };
+  const tableOf = (family: Family) =>
+    tables.getOrInsertComputed(family, () => within(allowance, (most) => listRoutes(socket, family, undefined, most)));
   const otherTo = (route: Route) => {
     const hit = lookUpRoute(socket, route);
     if (hit !== undefined || allowance === undefined) return hit;
@@ -207,8 +204,8 @@ export function mend(sockets: HostSockets, sandbox: Sandbox, recorded: RecordedP
 function driftAt({ hostSocket, podSocket }: Site, { desired }: RecordedPair): Difference[] {
   const { host, pod } = desired;
   const link = getLink(hostSocket, { name: host.name });
-  const lacksPod = getLink(podSocket, { name: pod.name }) === undefined;
-  const podSide: Difference[] = lacksPod ? [{ side: "pod", object: `link ${pod.name}`, wanted: "present", found: "missing" }] : [];
+  const missing: Difference = { side: "pod", object: `link ${pod.name}`, wanted: "present", found: "missing" };
+  const podSide = hasPodEnd(podSocket, pod.name) ? [] : [missing];
   const hostSide = inspectHostEnd(hostSocket, desired);
   if (link === undefined) return [...hostSide, ...podSide];
   return [...hostSide, ...clearedAlias(link, desired), ...sysctlDifferences(desired), ...podSide];

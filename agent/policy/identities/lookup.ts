@@ -92,7 +92,7 @@ export class WatchedIdentities {
     for (const { key, labels } of this.#cache.list()) {
       const number = this.#indexed().of(key)?.number;
       const peer = keyOf(withoutAccount(labels));
-      if (number !== undefined) peers.set(peer, (peers.get(peer) ?? new Set()).add(number));
+      if (number !== undefined) peers.getOrInsertComputed(peer, () => new Set()).add(number);
     }
     return peers;
   }

@@ -146,9 +146,8 @@ export class AddressBook {
   }
 
   #claim(text: string, address: Address, which: "pods" | "records", key: string): void {
-    const claims = this.#claims.get(text) ?? { address, pods: NONE, records: NONE };
+    const claims = this.#claims.getOrInsertComputed(text, () => ({ address, pods: NONE, records: NONE }));
     claims[which] = [...claims[which], key];
-    this.#claims.set(text, claims);
   }
 
   #drop(text: string, which: "pods" | "records", key: string): void {

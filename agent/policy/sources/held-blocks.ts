@@ -29,9 +29,7 @@ export class HeldBlocks {
 
   #sized(cidr: Prefix): Map<bigint, HeldBlock> {
     const key = `${cidr.address.family}/${cidr.length}`;
-    const sized = this.#bySize.get(key) ?? { size: cidr, blocks: new Map<bigint, HeldBlock>() };
-    this.#bySize.set(key, sized);
-    return sized.blocks;
+    return this.#bySize.getOrInsertComputed(key, () => ({ size: cidr, blocks: new Map() })).blocks;
   }
 }
 
