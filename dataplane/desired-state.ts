@@ -96,16 +96,16 @@ export interface Difference {
 
 /** Tells whether the sandbox has no link of the wanted name at all. */
 export function lacksPodEnd(differences: readonly Difference[], { pod }: DesiredState): boolean {
-  return differences.some(({ side, object, found }) => side === "pod" && object === `link ${pod.name}` && found === "missing");
+  return lacksLink(differences, "pod", pod.name);
 }
 
 /** Tells whether both ends of the pair are gone, so that it can be made again without touching anything that is there. */
 export function lacksPair(differences: readonly Difference[], desired: DesiredState): boolean {
-  const { host } = desired;
-  const lacksHostEnd = differences.some(
-    ({ side, object, found }) => side === "host" && object === `link ${host.name}` && found === "missing",
-  );
-  return lacksHostEnd && lacksPodEnd(differences, desired);
+  return lacksLink(differences, "host", desired.host.name) && lacksPodEnd(differences, desired);
+}
+
+function lacksLink(differences: readonly Difference[], end: Difference["side"], name: string): boolean {
+  return differences.some(({ side, object, found }) => side === end && object === `link ${name}` && found === "missing");
 }
 
 const isObjects = listOf(isObject);

@@ -42,6 +42,11 @@ export interface EndpointPolicy {
   readonly egress: Permissions | undefined;
 }
 
+/** Tells whether packets of the endpoint are judged in any direction. */
+export function isEnforced({ ingress, egress }: EndpointPolicy): boolean {
+  return ingress !== undefined || egress !== undefined;
+}
+
 /** An interval of addresses of one family, both ends included. */
 export interface AddressInterval {
   readonly family: Family;

@@ -6,7 +6,7 @@
  * An entry of TCP stays: without it the next segment of the server would be taken for a new connection of the server (nf_conntrack_tcp_loose).
  */
 import type { TrackedFlow } from "../../dataplane/conntrack/message.ts";
-import type { EndpointPolicy, PacketPolicy, Permission } from "../../dataplane/packet-policy.ts";
+import { type EndpointPolicy, isEnforced, type PacketPolicy, type Permission } from "../../dataplane/packet-policy.ts";
 import { type Address, formatAddress, parseAddress } from "../../lib/addresses/address.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";
@@ -190,10 +190,6 @@ export class Flows {
     // The names of another node's ports need not be known here: that node judges its own pods.
     return [egress, ingress].some((side) => side?.verdict === "deny" && !side.lacksPorts);
   }
-}
-
-function isEnforced({ ingress, egress }: EndpointPolicy): boolean {
-  return ingress !== undefined || egress !== undefined;
 }
 
 function hasShrunk(before: EndpointPolicy, after: EndpointPolicy): boolean {

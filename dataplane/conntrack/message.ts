@@ -88,12 +88,10 @@ export function parseFlow({ payload }: Message, isWanted: (addresses: readonly U
   };
 }
 
-interface RawTuple {
+interface RawTuple extends Pick<Tuple, "sourcePort" | "destinationPort"> {
   readonly source: Uint8Array;
   readonly destination: Uint8Array;
   readonly protocol: number;
-  readonly sourcePort: number | undefined;
-  readonly destinationPort: number | undefined;
 }
 
 function tupleIn(family: Family, nested: Uint8Array | undefined): RawTuple | undefined {

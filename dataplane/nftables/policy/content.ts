@@ -17,7 +17,7 @@ import type {
   Permissions,
   PolicyChange,
 } from "../../packet-policy.ts";
-import { NO_PREDICATE } from "../../packet-policy.ts";
+import { isEnforced, NO_PREDICATE } from "../../packet-policy.ts";
 import { asKey, interfaceKey, type SetShape } from "../sets.ts";
 import {
   CLASS_SET_NAMES,
@@ -264,10 +264,6 @@ export class PolicyContent implements Ruleset {
   #touchChain(name: string): void {
     this.#touched.chain(name, this.chains.has(name));
   }
-}
-
-function isEnforced({ ingress, egress }: EndpointPolicy): boolean {
-  return ingress !== undefined || egress !== undefined;
 }
 
 function verdictFor(direction: Direction, policy: EndpointPolicy): string {
