@@ -6,14 +6,15 @@ import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { messageOf } from "../../lib/errors/errors.ts";
 import { field, isText, optional, parseObject } from "../../lib/json/decode.ts";
+import type { NamespacedName } from "../../lib/kubernetes/objects.ts";
 import { systemErrorCode } from "../../lib/system/errno.ts";
 import { makeDirectories } from "../../lib/system/files.ts";
 import { writeWhole } from "../../lib/system/write-whole.ts";
-import { isRefused, type ObjectApi, type ObjectKey } from "./object-api.ts";
+import { isRefused, type ObjectApi } from "./object-api.ts";
 
 const MOST_JOBS = 4096;
 
-interface DeleteJob extends ObjectKey {
+interface DeleteJob extends NamespacedName {
   readonly uid: string;
   readonly resourceVersion?: string;
 }

@@ -15,13 +15,9 @@ import { type Fields, isObject } from "../../lib/json/decode.ts";
 import type { ApiCall, HttpMethod } from "../../lib/kubernetes/api-client.ts";
 import type { ApiConnection } from "../../lib/kubernetes/client/connection.ts";
 import { TokenBucket } from "../../lib/kubernetes/client/limits.ts";
+import type { NamespacedName } from "../../lib/kubernetes/objects.ts";
 import type { Clock } from "../../lib/system/waiting.ts";
 import { decodeStored, GROUP, PLURAL, type StoredEndpoint, VERSION } from "./endpoint-object.ts";
-
-export interface ObjectKey {
-  readonly namespace: string;
-  readonly name: string;
-}
 
 /** What must still be so when the server deletes. */
 interface Preconditions {
@@ -72,27 +68,27 @@ export class ObjectApi {
   }
 
   /** @throws ObjectRefused `not-found`; an error of the client */
-  get(key: ObjectKey): Promise<StoredEndpoint> {
+  get(key: NamespacedName): Promise<StoredEndpoint> {
     return this.#ask(() => this.#custom.getNamespacedCustomObject({ ...WHERE, ...key }));
   }
 
   /** @throws ObjectRefused `already-exists`, `not-found` where the namespace does not exist */
-  create({ namespace }: ObjectKey, object: Fields): Promise<StoredEndpoint> {
+  create({ namespace }: NamespacedName, object: Fields): Promise<StoredEndpoint> {
     return this.#ask(() => this.#custom.createNamespacedCustomObject({ ...WHERE, namespace, body: object }), "already-exists");
   }
 
   /** Merges; the patch carries the resourceVersion that it was made from. @throws ObjectRefused `conflict`, `not-found` */
-  patch(key: ObjectKey, patch: Fields): Promise<StoredEndpoint> {
+  patch(key: NamespacedName, patch: Fields): Promise<StoredEndpoint> {
     return this.#ask(() => this.#custom.patchNamespacedCustomObject({ ...WHERE, ...key, body: patch }));
   }
 
   /** Merges into the status, as `patch` does. */
-  patchStatus(key: ObjectKey, patch: Fields): Promise<StoredEndpoint> {
+  patchStatus(key: NamespacedName, patch: Fields): Promise<StoredEndpoint> {
     return this.#ask(() => this.#custom.patchNamespacedCustomObjectStatus({ ...WHERE, ...key, body: patch }));
   }
 
   /** @throws ObjectRefused `conflict` when the object has been replaced or changed, `not-found` */
-  async delete(key: ObjectKey, { uid, resourceVersion }: Preconditions): Promise<void> {
+  async delete(key: NamespacedName, { uid, resourceVersion }: Preconditions): Promise<void> {
     await this.#send(
       () => this.#custom.deleteNamespacedCustomObject({ ...WHERE, ...key, body: { preconditions: { uid, resourceVersion } } }),
       "conflict",

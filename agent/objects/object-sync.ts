@@ -4,7 +4,7 @@
  */
 
 import type { RecordedObject } from "../../handover/record.ts";
-import type { Pod } from "../../lib/kubernetes/objects.ts";
+import type { NamespacedName, Pod } from "../../lib/kubernetes/objects.ts";
 import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
 import type { Tasks } from "../../lib/resident/tasks.ts";
 import type { Clock } from "../../lib/system/waiting.ts";
@@ -21,7 +21,7 @@ import {
   specPatch,
   statePatch,
 } from "./endpoint-object.ts";
-import { isRefused, type ObjectApi, type ObjectKey } from "./object-api.ts";
+import { isRefused, type ObjectApi } from "./object-api.ts";
 
 const INTERVAL_MS = 10_000;
 /** A run that conflicts makes three requests: they stay below one a second. */
@@ -204,7 +204,7 @@ function controllerOf({ id }: Pick<ObjectEndpoint, "id">): string {
   return `sync-endpoint-object (${id})`;
 }
 
-function keyOf(pod: string): ObjectKey {
+function keyOf(pod: string): NamespacedName {
   const [namespace = "", name = ""] = pod.split("/");
   return { namespace, name };
 }
