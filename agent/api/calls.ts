@@ -19,9 +19,11 @@ export interface CallServerInput {
   onAnswer?(command: CallCommand, status: number, milliseconds: number): void;
 }
 
-export interface CallServer {
+/** What serves a socket, or both. */
+export interface Served {
   /**
-   * Removes the socket, waits for running calls at most so long, then has them told to end and waits for their answers a moment longer.
+   * Removes the socket, waits for running calls at most so long, has those of plugins told to end, waits for answers a moment longer, and
+   * ends the connections that are left.
    */
   stop(graceMs: number): Promise<void>;
 }
@@ -40,7 +42,7 @@ const LONGEST_MS = 110_000;
 
 const ASIDE: SentAnswer = { status: DO_IT_YOURSELF, body: "" };
 
-export async function serveCalls(input: CallServerInput): Promise<CallServer> {
+export async function serveCalls(input: CallServerInput): Promise<Served> {
   const server = new Calls(input);
   const acceptor = createServer((socket) => server.accept(socket));
   await bindSocket(acceptor, input.socket, { mode: SOCKET_MODE });

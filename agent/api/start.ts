@@ -11,7 +11,7 @@ import type { AgentIdentities } from "../policy/identities/start.ts";
 import type { AgentPolicy } from "../policy/start.ts";
 import type { PolicyView } from "../policy/view.ts";
 import type { AgentContext } from "../start/context.ts";
-import { serveCalls } from "./calls.ts";
+import { type Served, serveCalls } from "./calls.ts";
 import { endpointHandlers } from "./endpoint.ts";
 import { historyHandlers } from "./history.ts";
 import { identityHandlers } from "./identity.ts";
@@ -30,11 +30,6 @@ interface ServedParts {
   readonly ranges: NodeRanges;
   readonly policy: Pick<AgentPolicy, "view" | "whyOff">;
   readonly identities: AgentIdentities;
-}
-
-/** Ends both sockets, and waits for running calls at most so long. */
-export interface Served {
-  stop(graceMs: number): Promise<void>;
 }
 
 export async function startApi(context: AgentContext, { service, ...parts }: ServedParts): Promise<Served> {
@@ -124,16 +119,11 @@ export interface ServerInput extends Pick<RoutesInput, "version" | "handlers" | 
   onError(message: string, error: unknown): void;
 }
 
-export interface ApiServer {
-  /** Removes the socket, waits for running calls at most so long and a moment longer, and ends the connections that are left. */
-  stop(graceMs: number): Promise<void>;
-}
-
 /** What calls have for their answers beyond the grace. */
 const LAST_ANSWERS_MS = 1_000;
 const LOOK_MS = 10;
 
-export async function serveApi({ socket, group, onError, ...routes }: ServerInput): Promise<ApiServer> {
+export async function serveApi({ socket, group, onError, ...routes }: ServerInput): Promise<Served> {
   let listening: Listening | undefined;
   let running = 0;
   const app = await buildApp({

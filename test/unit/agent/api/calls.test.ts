@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type CallServer, serveCalls } from "../../../../agent/api/calls.ts";
+import { type Served, serveCalls } from "../../../../agent/api/calls.ts";
 import type { CallContext } from "../../../../agent/attachments/attachment-service.ts";
 import type { Answer } from "../../../../agent/attachments/call.ts";
 import type { PreparedCall } from "../../../../handover/call.ts";
@@ -14,7 +14,7 @@ const DONE: Answer = { status: 200, body: "done", endpoint: 7, warnings: 2 };
 const STDIN = '{"name": "net1", "cniVersion": "1.1.0"}';
 
 let directory: string;
-let server: CallServer | undefined;
+let server: Served | undefined;
 let answered: string[];
 
 beforeEach(() => {
