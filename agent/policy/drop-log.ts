@@ -4,7 +4,7 @@
  */
 
 import type { Netlink } from "../../dataplane/netlink/socket.ts";
-import { type LogGroup, type LogListener, listenToGroup } from "../../dataplane/nflog/group.ts";
+import { type LogListener, listenToGroup } from "../../dataplane/nflog/group.ts";
 import { getLink } from "../../dataplane/rtnetlink/link.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";
@@ -25,12 +25,12 @@ export interface DropLogParts {
   readonly health: Pick<Health, "find">;
   readonly log: Pick<AgentLog, "info" | "error">;
   /** Tests give another. */
-  readonly listen?: (group: number, listener: LogListener) => Promise<LogGroup>;
+  readonly listen?: (group: number, listener: LogListener) => Promise<Disposable>;
 }
 
 /** Listens from now on, until it is disposed. */
 export function followDropLog({ group, drops, controllers, health, log, listen = listenToGroup }: DropLogParts): AsyncDisposable {
-  let held: LogGroup | undefined;
+  let held: Disposable | undefined;
   let finding: string | undefined;
   const become = (text: string | undefined): void => {
     if (text !== undefined && text !== finding) log.error(text);

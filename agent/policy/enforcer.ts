@@ -170,22 +170,13 @@ export class Enforcer implements AsyncDisposable {
 
   #makePasses(): Passes {
     const { health, log } = this.#context;
-    const [engine, realisations] = [this.#engine, this.#realisations];
     return new Passes({
-      engine: {
-        prepare: (most) => engine.prepare(most),
-        take() {
-          realisations.taken();
-          return engine.take();
-        },
-        get state() {
-          return engine.state;
-        },
-      },
+      engine: this.#engine,
       table: this.#kernel,
+      onTake: () => this.#realisations.taken(),
       onRealised: (realised) => this.#flows.realised(realised),
       onHeld: () => {
-        realisations.realised();
+        this.#realisations.realised();
         this.#parts.sources.demand();
       },
       onDrift: (differences) => health.metrics.sweepFound("drift", differences.length),
@@ -226,9 +217,9 @@ export class Enforcer implements AsyncDisposable {
       sources: this.#parts.sources,
       gap: () => this.#gap(),
       drops: this.#drops.drops,
-      counters: () => this.#kernel.counters(),
-      judged: () => this.#kernel.judged(),
-      differences: async () => (this.#passes.isSettled ? this.#kernel.inspect(this.#engine.state) : []),
+      counters: () => this.#kernel.table.counters(),
+      judged: () => this.#kernel.table.judged(),
+      differences: async () => (this.#passes.isSettled ? this.#kernel.table.inspect(this.#engine.state) : []),
       caughtUp: (signal) => this.#caughtUp(signal),
       identityOf: (pod) => this.#identityOf(pod),
     });

@@ -3,7 +3,6 @@
  * again when policy is turned off.
  */
 import type { HostSockets } from "../../dataplane/netlink/host-sockets.ts";
-import type { DropCount, JudgedCount } from "../../dataplane/nftables/policy/counters.ts";
 import { isKnownEndpoint } from "../../dataplane/nftables/policy/known-endpoints.ts";
 import { PolicyTable } from "../../dataplane/nftables/policy/policy-table.ts";
 import type { PacketPolicy, PolicyChange } from "../../dataplane/packet-policy.ts";
@@ -52,17 +51,9 @@ export class KernelPolicy {
     return this.#table.apply(change);
   }
 
-  /** Compares, and changes nothing. @throws TortieError `policy-failed` */
-  inspect(state: PacketPolicy): Promise<readonly string[]> {
-    return this.#table.inspect(state);
-  }
-
-  counters(): Promise<readonly DropCount[]> {
-    return this.#table.counters();
-  }
-
-  judged(): Promise<readonly JudgedCount[]> {
-    return this.#table.judged();
+  /** Answers what changes nothing. */
+  get table(): Pick<PolicyTable, "inspect" | "counters" | "judged"> {
+    return this.#table;
   }
 
   /** Says whether the kernel judges this host end by a policy of its own, or lets it pass; a host end that it does not know is closed. */

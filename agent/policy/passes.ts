@@ -9,7 +9,9 @@ import type { PacketPolicy, PolicyChange } from "../../dataplane/packet-policy.t
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";
 import { type BackOff, type Clock, nextTurn, pauseAfter, untilAborted } from "../../lib/system/waiting.ts";
+import type { PolicyEngine } from "../../policy/engine.ts";
 import type { EngineChange } from "../../policy/model.ts";
+import type { KernelPolicy } from "./kernel.ts";
 
 /** From the beginning of one pass to that of the next, unless somebody waits. */
 const WINDOW_MS = 100;
@@ -30,16 +32,10 @@ const MOST_LOGGED = 10;
 export type Realised = EngineChange | "all";
 
 export interface PassParts {
-  readonly engine: {
-    /** Does a part of what the next `take` has to do. @returns whether something is left */
-    prepare(most: number): boolean;
-    take(): EngineChange;
-    readonly state: PacketPolicy;
-  };
-  readonly table: {
-    replace(state: PacketPolicy): Promise<readonly string[]>;
-    apply(change: PolicyChange): Promise<void>;
-  };
+  readonly engine: Pick<PolicyEngine, "prepare" | "take" | "state">;
+  readonly table: Pick<KernelPolicy, "replace" | "apply">;
+  /** Called before the engine's changes are taken. */
+  readonly onTake: () => void;
   /** Called at the end of each pass that succeeded, with what it realised. */
   readonly onRealised: (realised: Realised) => void;
   /** Called when the kernel holds everything that the engine was told until its last `take`. */
@@ -199,11 +195,12 @@ export class Passes {
   }
 
   async #pass(): Promise<void> {
-    const { engine, clock, log, onHeld, onPass } = this.#parts;
+    const { engine, clock, log, onTake, onHeld, onPass } = this.#parts;
     const told = this.#told;
     this.#begunAt = clock.now();
     try {
       while (engine.prepare(SLICE)) await nextTurn();
+      onTake();
       const change = engine.take();
       if (this.#comparison === undefined) await this.#apply(change);
       else await this.#compare(engine.state, isEmpty(change));

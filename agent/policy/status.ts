@@ -47,10 +47,9 @@ export class EnforcedView implements PolicyView {
   }
 
   gaps(): readonly string[] {
-    const { gap, passes, sources } = this.#parts;
-    const missing = gap();
+    const { passes, sources } = this.#parts;
     const problem = passes.problem === undefined ? [] : [`the packet filter refuses: ${passes.problem}`];
-    return [...(missing === undefined ? [] : [missing]), ...problem, ...sources.problems()];
+    return [...this.unsynced(), ...problem, ...sources.problems()];
   }
 
   unsynced(): readonly string[] {

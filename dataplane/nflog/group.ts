@@ -49,16 +49,11 @@ export interface LogListener {
   onEnd(error: Error | undefined): void;
 }
 
-/** Holds the group until it is disposed. */
-export interface LogGroup extends Disposable {
-  readonly group: number;
-}
-
 /**
- * Binds a group in the process's own network namespace.
+ * Binds a group in the process's own network namespace, and holds it until it is disposed.
  * @throws GroupTakenError; NetlinkError for every other refusal
  */
-export async function listenToGroup(group: number, listener: LogListener): Promise<LogGroup> {
+export async function listenToGroup(group: number, listener: LogListener): Promise<Disposable> {
   if (isInOtherNamespace()) throw new Error("a socket of the host cannot be opened while this thread is in a sandbox");
   const fd = openKernelSocket(NETLINK_NETFILTER, 0, ANSWER_LIMIT_SECONDS);
   try {
@@ -70,7 +65,7 @@ export async function listenToGroup(group: number, listener: LogListener): Promi
     closeFile(fd);
     throw error;
   }
-  return receive(fd, group, listener);
+  return receive(fd, listener);
 }
 
 function setOption(fd: number, level: number, option: number, value: number): void {
@@ -90,7 +85,7 @@ function bind(fd: number, group: number): void {
 }
 
 /** Hands the descriptor over to Bun, which closes it. */
-async function receive(fd: number, group: number, listener: LogListener): Promise<LogGroup> {
+async function receive(fd: number, listener: LogListener): Promise<Disposable> {
   const numbers = new SequenceGaps();
   let isOpen = true;
   let problem: Error | undefined;
@@ -113,7 +108,6 @@ async function receive(fd: number, group: number, listener: LogListener): Promis
     },
   });
   return {
-    group,
     [Symbol.dispose]() {
       isOpen = false;
       socket.terminate();

@@ -29,7 +29,7 @@ function world() {
       if (state.isTaken) throw new Error(`group ${group} is taken`);
       state.opened++;
       state.listener = listener;
-      return { group, [Symbol.dispose]: () => void state.closed++ };
+      return { [Symbol.dispose]: () => void state.closed++ };
     },
   });
   const findings = () => health.document().findings;

@@ -35,6 +35,7 @@ function world(change: Partial<PassParts["table"]> = {}) {
       },
       ...change,
     },
+    onTake: () => {},
     onRealised: () => {},
     onHeld: () => {},
     onDrift: (differences) => drift.push(...differences),
