@@ -1,5 +1,6 @@
 /** Predicates and the classes that they divide addresses into. A class is named after its predicates alone, on every node and after every restart. */
 import { type ClassName, NO_PREDICATE } from "../dataplane/packet-policy.ts";
+import { sha256 } from "../lib/system/hash.ts";
 import { compareText, type PortName, protocolName } from "./rules.ts";
 
 /** Something that an address satisfies or not: a peer of a rule in force, or a peer whose port of some name has a certain number. */
@@ -51,7 +52,7 @@ export function classOf(predicates: readonly Predicate[]): PeerClass {
 
 function nameOf(text: string): ClassName {
   if (text === "") return NO_PREDICATE;
-  return new Bun.CryptoHasher("sha256").update(text).digest("hex").slice(0, NAME_DIGITS);
+  return sha256(text).slice(0, NAME_DIGITS);
 }
 
 interface Use {

@@ -1,5 +1,6 @@
 /** Keeps one profile for all endpoints that fall under the same rules, with what it allows each class in use. */
 import type { ClassName, Direction, Permission, Permissions } from "../dataplane/packet-policy.ts";
+import { sha256 } from "../lib/system/hash.ts";
 import type { Active } from "./active.ts";
 import type { ClassTable } from "./classes.ts";
 import type { Enforcement, NamedPort } from "./model.ts";
@@ -126,7 +127,7 @@ function digestOf(policy: Policy, direction: Direction): string {
     peers === "any" ? peers : peers.map(({ key }) => key),
     ports === "all" ? ports : ports.map(describePorts),
   ]);
-  return new Bun.CryptoHasher("sha256").update(JSON.stringify([policy.tier.order, policy.tier.otherwise, rules])).digest("hex");
+  return sha256(JSON.stringify([policy.tier.order, policy.tier.otherwise, rules]));
 }
 
 function namesIn(rules: readonly Rule[]): readonly PortName[] {

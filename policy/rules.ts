@@ -4,6 +4,7 @@
  */
 import type { AllowedPorts, Direction } from "../dataplane/packet-policy.ts";
 import { formatPrefix, type Prefix } from "../lib/addresses/address.ts";
+import { sha256 } from "../lib/system/hash.ts";
 import type { Labels } from "./model.ts";
 import { describeSelector, type Selector, selects } from "./selector.ts";
 
@@ -114,7 +115,7 @@ const LONGEST_KEY = 300;
 /** Puts a digest in the place of what is too long. */
 function bounded(key: string): string {
   if (key.length <= LONGEST_KEY) return key;
-  return `${key.slice(0, key.indexOf(" "))} sha256 ${new Bun.CryptoHasher("sha256").update(key).digest("hex")}`;
+  return `${key.slice(0, key.indexOf(" "))} sha256 ${sha256(key)}`;
 }
 
 /**

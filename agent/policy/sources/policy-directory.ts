@@ -9,10 +9,11 @@ import { messageOf } from "../../../lib/errors/errors.ts";
 import { excerpt } from "../../../lib/log/format.ts";
 import { DirectoryWatch } from "../../../lib/system/directory-events.ts";
 import { systemErrorCode } from "../../../lib/system/errno.ts";
+import { sha256 } from "../../../lib/system/hash.ts";
 import { type Clock, SYSTEM_CLOCK } from "../../../lib/system/waiting.ts";
 import type { Labels, LocalEndpoint, PolicyObject } from "../../../policy/model.ts";
 import type { UnreadKind } from "./model.ts";
-import { type PolicyFile, parsePolicyFile, printOf, readPolicyFile } from "./policy-files.ts";
+import { type PolicyFile, parsePolicyFile, readPolicyFile } from "./policy-files.ts";
 import type { SourcePart, Telling } from "./sources.ts";
 
 /** How long a file must stay as it is; one that looks cut off, or says less than before, for longer. */
@@ -152,7 +153,7 @@ export class PolicyDirectory implements SourcePart {
   #lookAt(name: string): void {
     try {
       const bytes = readPolicyFile(join(this.#directory, name));
-      const print = printOf(bytes);
+      const print = sha256(bytes);
       if (this.#known.get(name)?.print === print) {
         this.#pending.delete(name);
       } else if (this.#pending.get(name)?.print !== print) {

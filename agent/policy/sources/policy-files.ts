@@ -5,6 +5,7 @@
 import { constants } from "node:fs";
 import { type Fields, has, isObject, isText, mapOf, objects, section, text } from "../../../lib/json/decode.ts";
 import { closeFile, openFile, readOnce, statusOfOpen } from "../../../lib/system/files.ts";
+import { sha256 } from "../../../lib/system/hash.ts";
 import { isSubdomain } from "../../../lib/system/subdomain.ts";
 import type { Labels, PolicyObject } from "../../../policy/model.ts";
 
@@ -41,17 +42,13 @@ export function readPolicyFile(path: string): Uint8Array {
   }
 }
 
-export function printOf(bytes: Uint8Array): string {
-  return new Bun.CryptoHasher("sha256").update(bytes).digest("hex");
-}
-
 /** @throws Error saying what is wrong with it */
 export function parsePolicyFile(bytes: Uint8Array): PolicyFile {
   if (bytes.length > MOST_BYTES) throw new Error(`it has more than ${MOST_BYTES} bytes`);
   const content = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   const parsed: unknown = Bun.YAML.parse(content);
   assertSmall(parsed);
-  const print = printOf(bytes);
+  const print = sha256(bytes);
   const policies: PolicyObject[] = [];
   const namespaces: { readonly name: string; readonly labels: Labels }[] = [];
   const others: string[] = [];
