@@ -7,7 +7,8 @@ import { DEFAULT_NODENAME_FILE, decodeNetworkConfig } from "../../lib/config/dec
 import { nodeName } from "../../lib/config/node-name.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { JsonObject } from "../../lib/json/value.ts";
-import { type AgentOptions, checkOption, OPTION_NAMES } from "./options.ts";
+import { checkOption } from "../../lib/resident/options.ts";
+import { AGENT, type AgentOptions, OPTION_NAMES } from "./options.ts";
 
 const KNOWN: ReadonlySet<string> = new Set(OPTION_NAMES);
 /** Options that the running agent can take over, by PATCH or by SIGHUP. */
@@ -55,7 +56,7 @@ export class Configuration {
     if (unknown.length > 0) throw new TortieError("option-invalid", `${unknown.join(", ")}: there is no such option`);
     const fixed = Object.keys(given).filter((name) => !CHANGEABLE.has(name));
     if (fixed.length > 0) throw new TortieError("option-invalid", `${fixed.join(", ")}: cannot be changed while the agent runs`);
-    for (const [name, value] of Object.entries(given)) checkOption(name, value);
+    for (const [name, value] of Object.entries(given)) checkOption(AGENT, name, value);
     this.#changed = { ...this.#changed, ...given };
     const level = ({ debug: "debug", info: "info", error: "error" } as const)[given["log-level"] ?? ""];
     if (level !== undefined) this.#parts.setLevel(level);

@@ -9,7 +9,6 @@ import { METRICS_ADDRESS_OPTION } from "../../lib/resident/health-server.ts";
 import {
   ABSOLUTE,
   type Configurable,
-  checkOption as checkOne,
   LOG_OPTIONS,
   type OptionTable,
   type OptionValues,
@@ -250,9 +249,4 @@ export function resolveOptions(flags: Readonly<Record<string, unknown>>, env: En
   const options = resolve(AGENT, flags, env, file);
   if (options["enable-ipv4"] || options["enable-ipv6"]) return options;
   throw new TortieError("option-invalid", "Either IPv4 or IPv6 addressing must be enabled");
-}
-
-/** @throws TortieError `option-invalid` */
-export function checkOption(name: string, value: string): void {
-  checkOne(AGENT, name, value);
 }

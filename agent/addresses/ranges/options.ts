@@ -1,6 +1,7 @@
 /** Reads what the agent's flags say about the node's ranges (A§1.1), before anything else happens: bad text is fatal. */
 import { type Address, contains, type Family, maskPrefix, type Prefix, parseAddress, parsePrefix } from "../../../lib/addresses/address.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
+import type { AgentOptions } from "../../start/options.ts";
 
 /** `auto`: what Kubernetes says; outside of it an automatic one. `auto-host`: an automatic one where nothing else is said. */
 type RangeOption = { readonly kind: "auto" } | { readonly kind: "auto-host" } | { readonly kind: "cidr"; readonly prefix: Prefix };
@@ -24,20 +25,8 @@ export interface NodeCidrOptions {
   readonly clusterCidrs: readonly Prefix[];
 }
 
-/** The flags as the command line names them. */
-export interface NodeCidrFlags {
-  readonly "enable-ipv4": boolean;
-  readonly "enable-ipv6": boolean;
-  readonly "ipv4-range": string;
-  readonly "ipv6-range": string;
-  readonly "ipv4-node": string;
-  readonly "ipv6-node": string;
-  readonly "require-ipv4-pod-cidr": boolean;
-  readonly "require-ipv6-pod-cidr": boolean;
-  readonly "ipv6-cluster-alloc-cidr": string;
-  readonly "read-cilium-annotations": boolean;
-  readonly "cluster-cidr": string;
-}
+type FamilyFlags = `enable-ipv${Family}` | `ipv${Family}-range` | `ipv${Family}-node` | `require-ipv${Family}-pod-cidr`;
+export type NodeCidrFlags = Pick<AgentOptions, FamilyFlags | "ipv6-cluster-alloc-cidr" | "read-cilium-annotations" | "cluster-cidr">;
 
 /** 2000::/3 and the unique local addresses fc00::/7. */
 const GLOBAL_UNICAST: readonly Prefix[] = [

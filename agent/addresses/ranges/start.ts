@@ -9,7 +9,7 @@ import type { AttachmentId } from "../../../lib/cni/attachment-id.ts";
 import type { AgentLog } from "../../../lib/resident/agent-log.ts";
 import type { CheckResult } from "../../../lib/resident/health.ts";
 import { SECOND_MS } from "../../../lib/resident/options.ts";
-import { SYSTEM_CLOCK } from "../../../lib/system/waiting.ts";
+import { once, SYSTEM_CLOCK } from "../../../lib/system/waiting.ts";
 import type { HostParts } from "../../../main-plugin/host.ts";
 import type { EndpointManager } from "../../endpoints/manager.ts";
 import { regrant } from "../../endpoints/restore.ts";
@@ -75,13 +75,12 @@ export function startRanges({ options, node, bootId, run, host, cluster, control
     giveUp: options["node-wait-fatal"] ? { afterMs: nodeWaitMs, end: giveUp } : undefined,
   });
   let isStarted = false;
-  const startOnce = () => {
-    if (isStarted) return;
+  const startOnce = once(() => {
     isStarted = true;
     nodeCidr.start();
     const run = async () => void (await nodeCidr.hostScope.expire((address) => endpointOf(address) !== undefined));
     controllers.update(EXPIRY, { run, intervalMs: EXPIRY_INTERVAL_MS, quiet: true });
-  };
+  });
   health.health.add({ name: "ranges", decides: "ready", look: () => judge(nodeCidr, isStarted, nodeWaitMs) });
   return {
     nodeCidr,
