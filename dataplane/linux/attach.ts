@@ -152,7 +152,6 @@ const MTU_MIN_IPV6 = 1280;
 const QUEUES_MAX = 4096;
 const MAC_SETTLE = { tries: 50, delayMs: 100 };
 
-/** Makes the pair of links: what may be there already, which kinds this kernel has, which values it takes (C§4.2 steps 1 to 4, C§4.5). */
 interface Ends {
   readonly host: Link;
   readonly pod: Link;
@@ -163,7 +162,8 @@ interface CreatedPair extends Ends {
 }
 
 /**
- * Creates both ends, down, with names, MACs, MTU and queues. A host link in the way is replaced if it is this workload's.
+ * Creates both ends, down, with names, MACs, MTU and queues (C§4.2 steps 1 to 4, C§4.5). A host link in the way is replaced if it is this
+ * workload's.
  * @throws TortieError `interface-exists`, `mtu-invalid`, `queues-invalid`, `mac-invalid`, `link-failed`; nothing of the pair is there then
  */
 async function createPair(site: Site, desired: DesiredState): Promise<CreatedPair> {
@@ -198,28 +198,24 @@ function checkDevice({ device, pod }: DesiredState): void {
 }
 
 async function createFresh({ hostSocket, podSocket, sandbox }: Site, desired: DesiredState): Promise<LinkKind> {
-  const pair = pairOf(sandbox.fd, desired);
+  const { device, host, pod } = desired;
+  const pair = { mtu: device.mtu, queues: device.queues, host, pod: { ...pod, namespaceFd: sandbox.fd } };
   try {
-    return createOfKind(hostSocket, desired.device.kind, pair);
+    return createOfKind(hostSocket, device.kind, pair);
   } catch (error) {
     if (!(error instanceof NetlinkError) || error.errno !== EEXIST) throw refusal(error, desired);
   }
   await replaceHostLink(hostSocket, desired);
   try {
-    return createOfKind(hostSocket, desired.device.kind, pair);
+    return createOfKind(hostSocket, device.kind, pair);
   } catch (error) {
-    if (error instanceof NetlinkError && error.errno === EEXIST && getLink(podSocket, { name: desired.pod.name }) !== undefined) {
-      const { pod } = desired;
+    if (error instanceof NetlinkError && error.errno === EEXIST && getLink(podSocket, { name: pod.name }) !== undefined) {
       throw new TortieError("interface-exists", `file exists: sandbox ${sandbox.path} already has an interface ${pod.name}`, {
         cause: error,
       });
     }
     throw refusal(error, desired);
   }
-}
-
-function pairOf(namespaceFd: number, { device, host, pod }: DesiredState): Omit<Pair, "kind"> {
-  return { mtu: device.mtu, queues: device.queues, host, pod: { name: pod.name, mac: pod.mac, namespaceFd } };
 }
 
 /** Removes a host link of the same name unless another attachment owns it: two pods can hash to one interface name. */

@@ -85,7 +85,7 @@ async function deleteObserved(
   { where, limitMs = DELETION_LIMIT_MS }: DeletionOptions,
 ): Promise<void> {
   const { socket } = sockets;
-  const request = deleteRequest({ index });
+  const request = deleteRequest(index);
   // Without a thread (a limit on processes), a deletion without a time limit is better than none.
   if (!isStarted(socket, request)) return void socket.request(request);
   const left = await untilGone(sockets, [index], limitMs, () => undefined);

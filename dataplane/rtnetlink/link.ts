@@ -199,8 +199,8 @@ export function setLinkLocalSource(socket: Netlink, index: number, source: "mac"
 }
 
 /** Makes the request that deletes a link of any type, with its peer, its addresses and its routes. */
-export function deleteRequest(key: LinkKey): Request {
-  return { type: RTM_DELLINK, payload: keyPayload(key) };
+export function deleteRequest(index: number): Request {
+  return { type: RTM_DELLINK, payload: linkPayload(index, 0, []) };
 }
 
 /** Tells whether a joined deletion gave a link this group. */
@@ -243,7 +243,7 @@ export function macBytes(mac: string): Uint8Array {
 }
 
 /** Asks about one link. */
-function keyPayload(key: LinkKey, attributes: readonly Attribute[] = []): Uint8Array {
+function keyPayload(key: LinkKey, attributes: readonly Attribute[]): Uint8Array {
   if ("index" in key) return linkPayload(key.index, 0, attributes);
   const elsewhere = key.namespaceId === undefined ? [] : [u32(IFLA_TARGET_NETNSID, key.namespaceId)];
   return linkPayload(0, 0, [text(IFLA_IFNAME, key.name), ...elsewhere, ...attributes]);
