@@ -44,7 +44,9 @@ export class AgentClient {
   /** @throws AgentApiError for an answer of 400 and more; TortieError `agent-unreachable` where no agent answers */
   async call<N extends OperationName>(name: N, options: CallOptions<N>): Promise<AnswerOf<Of<N>>> {
     const operation: Operation = OPERATIONS[name];
-    const { status, text } = await this.#send(operation, options);
+    const response = await this.#ask(operation, options);
+    const { status } = response;
+    const text = await response.text();
     if (status >= 400) throw new AgentApiError(status, errorObject(text));
     const isText = operation.contentType === "text/plain";
     const body: unknown = text === "" ? (isText || name.startsWith("cni") ? "" : undefined) : isText ? text : JSON.parse(text);
@@ -70,11 +72,6 @@ export class AgentClient {
     } catch (error) {
       if (!options.signal.aborted) throw error;
     }
-  }
-
-  async #send(operation: Operation, options: CallOptions<OperationName>): Promise<{ readonly status: number; readonly text: string }> {
-    const response = await this.#ask(operation, options);
-    return { status: response.status, text: await response.text() };
   }
 
   #ask(operation: Operation, options: CallOptions<OperationName>): Promise<Response> {

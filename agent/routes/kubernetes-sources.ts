@@ -78,11 +78,9 @@ export class KubernetesSources implements RouteSources {
   }
 
   get claims(): ClusterClaims {
-    const given = <T>(cache: ResourceCache<T | undefined> | undefined): readonly T[] =>
-      (cache?.list() ?? []).filter((value) => value !== undefined);
     return {
-      nodes: given(this.#nodes),
-      blocks: given(this.#blocks).map(routedBlock),
+      nodes: this.#nodes?.list() ?? [],
+      blocks: (this.#blocks?.list() ?? []).flatMap((block) => (block === undefined ? [] : [routedBlock(block)])),
       pools: (this.#pools?.list() ?? []).flatMap((pool) => routed(pool) ?? []),
     };
   }
