@@ -77,16 +77,8 @@ export async function detachFound(
 ): Promise<Removal> {
   const isRight = (link: Link) => (owner === undefined ? isUnfinished(link) : namesAttachment(link.alias, owner));
   if (deletions === undefined) await deleteHostEnd(route, { index }, isRight);
-  else await deleteJoined(deletions, { index, name }, isRight);
+  else await explained(name, () => deletions.delete({ index, name }, isRight));
   return {};
-}
-
-async function deleteJoined(deletions: JoinedDeletions, link: Pick<Link, "index" | "name">, isRight: (link: Link) => boolean) {
-  try {
-    await deletions.delete(link, isRight);
-  } catch (error) {
-    throw asLinkFailure(error, link);
-  }
 }
 
 /** Tells whether another container has the link; without an alias of Tortie's form a link does not say whose it is. */
@@ -103,17 +95,17 @@ function isRemovable({ alias }: Link, { owner, predecessors }: LinkOfAttachment)
 /** Deletes a link of the host if it is the right one: what was found a moment ago may have changed, and a name alone proves nothing. */
 async function deleteHostEnd(socket: Netlink, key: LinkKey, isRight: (link: Link) => boolean): Promise<void> {
   const link = getLink(socket, key);
-  if (link === undefined || !isRight(link)) return;
-  try {
-    await deleteHostLink(link);
-  } catch (error) {
-    throw asLinkFailure(error, link);
-  }
+  if (link !== undefined && isRight(link)) await explained(link.name, () => deleteHostLink(link));
 }
 
-function asLinkFailure(error: unknown, { name }: Pick<Link, "name">): unknown {
-  if (!(error instanceof NetlinkError)) return error;
-  return new TortieError("link-failed", `failed to delete host interface ${name}: ${messageOf(error)}`, { cause: error });
+/** Adds to a refusal of the kernel which link was being deleted. */
+async function explained(name: string, deleting: () => Promise<unknown>): Promise<void> {
+  try {
+    await deleting();
+  } catch (error) {
+    if (!(error instanceof NetlinkError)) throw error;
+    throw new TortieError("link-failed", `failed to delete host interface ${name}: ${messageOf(error)}`, { cause: error });
+  }
 }
 
 async function deleteInSandbox(sandbox: Sandbox, name: string, limitMs?: number): Promise<void> {
