@@ -10,7 +10,7 @@ import {
 } from "@kubernetes/client-node/dist/gen/http/http.js";
 import type { PromiseMiddleware } from "@kubernetes/client-node/dist/gen/middleware.js";
 import { ServerConfiguration } from "@kubernetes/client-node/dist/gen/servers.js";
-import { ObjectCoreV1Api, ObjectCustomObjectsApi } from "@kubernetes/client-node/dist/gen/types/ObjectParamAPI.js";
+import { ObjectCustomObjectsApi } from "@kubernetes/client-node/dist/gen/types/ObjectParamAPI.js";
 import { type Fields, isObject } from "../../lib/json/decode.ts";
 import type { ApiCall, HttpMethod } from "../../lib/kubernetes/api-client.ts";
 import type { ApiConnection } from "../../lib/kubernetes/client/connection.ts";
@@ -45,8 +45,8 @@ interface ObjectApiOptions {
 }
 
 /** The requests of the generated client that are used here. */
-type CustomObjects = Pick<
-  KubernetesClients["custom"],
+export type CustomObjects = Pick<
+  ObjectCustomObjectsApi,
   | "getNamespacedCustomObject"
   | "createNamespacedCustomObject"
   | "patchNamespacedCustomObject"
@@ -61,7 +61,7 @@ export class ObjectApi {
   readonly #clock: Clock;
   readonly #bucket: TokenBucket;
 
-  constructor({ custom }: { readonly custom: CustomObjects }, { clock, qps }: ObjectApiOptions) {
+  constructor(custom: CustomObjects, { clock, qps }: ObjectApiOptions) {
     this.#custom = custom;
     this.#clock = clock;
     this.#bucket = new TokenBucket(qps, qps * 4, clock.now());
@@ -119,22 +119,17 @@ export function isRefused(error: unknown, refusal: Refusal): boolean {
   return error instanceof ObjectRefused && error.refusal === refusal;
 }
 
-export interface KubernetesClients {
-  readonly core: ObjectCoreV1Api;
-  readonly custom: ObjectCustomObjectsApi;
-}
-
 /**
- * Makes typed clients of the API server. Loads only the generated part of @kubernetes/client-node: with the rest of the package (exec,
+ * Makes a typed client of the API server. Loads only the generated part of @kubernetes/client-node: with the rest of the package (exec,
  * websockets, OpenID) the agent would need 18 MiB more.
  */
-export function kubernetesClients(connection: ApiConnection): KubernetesClients {
+export function customObjects(connection: ApiConnection): CustomObjects {
   const configuration = createConfiguration({
     baseServer: new ServerConfiguration(ANY_SERVER, {}),
     httpApi: httpLibrary(connection),
     promiseMiddleware: [patchesAreMerged],
   });
-  return { core: new ObjectCoreV1Api(configuration), custom: new ObjectCustomObjectsApi(configuration) };
+  return new ObjectCustomObjectsApi(configuration);
 }
 
 /** The generated code names the first kind of patch that the server takes, a list of operations; ours are objects to be merged. */

@@ -24,7 +24,7 @@ import {
   VERSION,
   withPresentMirror,
 } from "./endpoint-object.ts";
-import { type KubernetesClients, kubernetesClients, ObjectApi } from "./object-api.ts";
+import { type CustomObjects, customObjects, ObjectApi } from "./object-api.ts";
 import { type ObjectSource, ObjectSync } from "./object-sync.ts";
 
 export function startEndpointObjects(
@@ -37,7 +37,7 @@ export function startEndpointObjects(
   const objects = endpointObjects({
     node: { name: node },
     jobsDirectory: `${state}/jobs`,
-    clients: kubernetesClients(cluster.connection),
+    custom: customObjects(cluster.connection),
     informers: cluster.informers,
     controllers,
     qps: options["object-qps"],
@@ -87,7 +87,7 @@ interface EndpointObjectsOptions {
   readonly node: NodeFacts;
   /** `<state>/jobs`. */
   readonly jobsDirectory: string;
-  readonly clients: Pick<KubernetesClients, "custom">;
+  readonly custom: CustomObjects;
   readonly informers: Informers;
   readonly controllers: Tasks;
   readonly source: ObjectSource;
@@ -103,8 +103,8 @@ interface EndpointObjectsOptions {
 
 /** Begins to watch this node's objects, and carries out deletions that an earlier process left. */
 export function endpointObjects(options: EndpointObjectsOptions): Pick<ObjectSync, "changed" | "removed"> {
-  const { node, clients, informers, controllers, source, qps, isRestored, onProblem, onFinding, clock = SYSTEM_CLOCK } = options;
-  const api = new ObjectApi(clients, { clock, qps });
+  const { node, custom, informers, controllers, source, qps, isRestored, onProblem, onFinding, clock = SYSTEM_CLOCK } = options;
+  const api = new ObjectApi(custom, { clock, qps });
   const onAdded = () => void controllers.trigger("object-deletes");
   const jobs = new DeleteJobs({ directory: options.jobsDirectory, api, onAdded, onProblem });
   const cache = informers.watch({

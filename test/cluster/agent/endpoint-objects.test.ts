@@ -2,7 +2,7 @@
 
 import { readdirSync } from "node:fs";
 import { type ObjectEndpoint, PLURAL } from "../../../agent/objects/endpoint-object.ts";
-import { kubernetesClients } from "../../../agent/objects/object-api.ts";
+import { customObjects } from "../../../agent/objects/object-api.ts";
 import { endpointObjects } from "../../../agent/objects/start.ts";
 import type { NumberedLabels } from "../../../agent/policy/identities/lookup.ts";
 import type { ApiConnection } from "../../../lib/kubernetes/client/connection.ts";
@@ -57,7 +57,7 @@ class Agent implements AsyncDisposable {
     this.objects = endpointObjects({
       node: { name: NODE, address: "192.0.2.7" },
       jobsDirectory,
-      clients: kubernetesClients(connection),
+      custom: customObjects(connection),
       informers: this.#informers,
       controllers: this.#controllers,
       clock: this.clock,

@@ -56,13 +56,11 @@ class World implements AsyncDisposable {
       };
     this.objects = new ObjectApi(
       {
-        custom: {
-          getNamespacedCustomObject: ask("GET"),
-          createNamespacedCustomObject: ask("POST"),
-          patchNamespacedCustomObject: ask("PATCH"),
-          patchNamespacedCustomObjectStatus: ask("PATCH"),
-          deleteNamespacedCustomObject: ask("DELETE"),
-        },
+        getNamespacedCustomObject: ask("GET"),
+        createNamespacedCustomObject: ask("POST"),
+        patchNamespacedCustomObject: ask("PATCH"),
+        patchNamespacedCustomObjectStatus: ask("PATCH"),
+        deleteNamespacedCustomObject: ask("DELETE"),
       },
       { clock, qps: 100 },
     );
