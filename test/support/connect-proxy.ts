@@ -34,7 +34,7 @@ export class ConnectProxy {
     return this;
   }
 
-  stop(): void {
+  close(): void {
     for (const socket of this.#sockets) socket.destroy();
     this.#server.close();
   }

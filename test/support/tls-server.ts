@@ -35,7 +35,6 @@ export interface TlsServerOptions {
 interface Client {
   readonly number: number;
   received: string;
-  unanswered: number;
   /** What the socket had no room for yet. */
   rest: Uint8Array;
   busy: Promise<void>;
@@ -45,16 +44,14 @@ export class TlsServer implements Disposable {
   readonly requests: SeenRequest[] = [];
   /** Names that clients asked for in the handshake (SNI). */
   readonly serverNames: string[] = [];
-  answer: Answering;
   connections = 0;
   /** Of those, the ones that have not ended. */
   open = 0;
-  /** By connection, 1 the first: the most requests that were there at one time without an answer. */
-  readonly mostUnanswered: number[] = [0];
+  readonly #answer: Answering;
   readonly #listener: Bun.TCPSocketListener<Client>;
 
   constructor(answer: Answering, options: TlsServerOptions) {
-    this.answer = answer;
+    this.#answer = answer;
     const { keyPair, clientAuthority } = options;
     const tls = keyPair && {
       cert: keyPair.certificate,
@@ -68,7 +65,7 @@ export class TlsServer implements Disposable {
       socket: {
         open: (socket) => {
           this.open++;
-          socket.data = { number: ++this.connections, received: "", unanswered: 0, rest: new Uint8Array(0), busy: Promise.resolve() };
+          socket.data = { number: ++this.connections, received: "", rest: new Uint8Array(0), busy: Promise.resolve() };
         },
         close: () => {
           this.open--;
@@ -116,11 +113,8 @@ export class TlsServer implements Disposable {
       const request: SeenRequest = { method, target, headers, body, connection: number, at: performance.now() };
       const index = this.requests.push(request) - 1;
       const client = socket.data;
-      this.mostUnanswered[number] = Math.max(this.mostUnanswered[number] ?? 0, ++client.unanswered);
       client.busy = client.busy.then(async () => {
-        const reply = await this.answer(request, index);
-        client.unanswered--;
-        send(socket, reply);
+        send(socket, await this.#answer(request, index));
       });
     }
   }

@@ -1,11 +1,6 @@
 import type { ApiRequest } from "../../../../../lib/kubernetes/api-client.ts";
-import { createApiClient } from "../../../../../lib/kubernetes/client/client.ts";
-import { type Reply, TlsServer } from "../../../../support/tls-server.ts";
-import { TestAuthority } from "../../../../support/tls-server-certificates.ts";
-import { apiConfigFor } from "../../../../support/tls-server-config.ts";
-
-const authority = new TestAuthority();
-const keyPair = authority.issue("/CN=api", "IP:127.0.0.1");
+import { connect, serve } from "../../../../support/api-behind-tls.ts";
+import type { Reply } from "../../../../support/tls-server.ts";
 
 const LEGACY = "crd.projectcalico.org/v1";
 const POD = { apiVersion: "v1", kind: "Pod", metadata: { name: "a", namespace: "default", uid: "u-a" } };
@@ -21,20 +16,10 @@ const PUT: ApiRequest = {
 };
 
 describe("L3: an answer about something else than was asked for", () => {
-  const cleanup: (() => void)[] = [];
-  afterEach(() => {
-    for (const step of cleanup.splice(0).reverse()) step();
-  });
-
   function start(...replies: readonly object[]) {
     const answers = replies.map((body): Reply => ({ status: 200, body: JSON.stringify(body) }));
-    const server = new TlsServer((_request, index) => answers[Math.min(index, answers.length - 1)] ?? "close", { keyPair });
-    const client = createApiClient(apiConfigFor(server, authority.certificate), { firstPause: 5, longestPause: 10, repetitions: 3 });
-    cleanup.push(
-      () => server[Symbol.dispose](),
-      () => client.close(),
-    );
-    return { server, client };
+    const server = serve((_request, index) => answers[Math.min(index, answers.length - 1)] ?? "close");
+    return { server, client: connect(server, {}, { repetitions: 3 }) };
   }
 
   it.each<[string, ApiRequest, object, object]>([

@@ -1,12 +1,9 @@
 /** Bodies that are larger than anything that was asked for: they are given up while they are read, whatever stands between. */
 import { Transport } from "../../../../../lib/kubernetes/client/transport.ts";
+import { apiConfigFor, closing, serve } from "../../../../support/api-behind-tls.ts";
 import { ConnectProxy } from "../../../../support/connect-proxy.ts";
-import { type Reply, TlsServer } from "../../../../support/tls-server.ts";
-import { TestAuthority } from "../../../../support/tls-server-certificates.ts";
-import { apiConfigFor } from "../../../../support/tls-server-config.ts";
+import type { Reply } from "../../../../support/tls-server.ts";
 
-const authority = new TestAuthority();
-const keyPair = authority.issue("/CN=api", "IP:127.0.0.1");
 const LIMIT = 100_000;
 const REQUEST = { method: "GET", target: "/", headers: [], body: undefined, isRepeatable: true } as const;
 
@@ -17,21 +14,11 @@ const chunked = (length: number) => ({
 const endless = (length: number): Reply => ({ raw: `HTTP/1.1 200 OK\r\n\r\n${"x".repeat(length)}`, close: true });
 
 describe.each(["directly", "through a proxy"])("L11: a body that is read %s", (way) => {
-  const cleanup: (() => void)[] = [];
-  afterEach(() => {
-    for (const step of cleanup.splice(0).reverse()) step();
-  });
-
   async function read(reply: Reply): Promise<string> {
-    const server = new TlsServer(() => reply, { keyPair });
-    const proxy = await new ConnectProxy().start();
-    const config = apiConfigFor(server, authority.certificate, way === "directly" ? {} : { proxy: `http://127.0.0.1:${proxy.port}` });
-    const transport = new Transport(config, undefined, LIMIT);
-    cleanup.push(
-      () => server[Symbol.dispose](),
-      () => proxy.stop(),
-      () => transport.close(),
-    );
+    const server = serve(() => reply);
+    const proxy = closing(await new ConnectProxy().start());
+    const config = apiConfigFor(server, way === "directly" ? {} : { proxy: `http://127.0.0.1:${proxy.port}` });
+    const transport = closing(new Transport(config, undefined, LIMIT));
     return (await transport.exchange(REQUEST, 10_000)).body;
   }
 

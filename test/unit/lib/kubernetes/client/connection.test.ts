@@ -1,40 +1,18 @@
 import { createServer } from "node:http";
 import type { ApiClient } from "../../../../../lib/kubernetes/api-client.ts";
-import { createApiClient } from "../../../../../lib/kubernetes/client/client.ts";
 import { DEFAULT_LIMITS } from "../../../../../lib/kubernetes/client/limits.ts";
-import type { ApiConfig } from "../../../../../lib/kubernetes/config/api-config.ts";
-import { type Answering, TlsServer, type TlsServerOptions } from "../../../../support/tls-server.ts";
+import { authority, closing, connect, keyPair, serve } from "../../../../support/api-behind-tls.ts";
+import type { Answering } from "../../../../support/tls-server.ts";
 import { TestAuthority } from "../../../../support/tls-server-certificates.ts";
-import { apiConfigFor } from "../../../../support/tls-server-config.ts";
-
-const authority = new TestAuthority();
-const keyPair = authority.issue("/CN=api", "IP:127.0.0.1,DNS:kubernetes.default.svc");
 
 const echo: Answering = ({ target }) => ({ status: 200, body: JSON.stringify({ target }) });
 
 describe("the connection of the API client", () => {
-  const cleanup: (() => void)[] = [];
-  afterEach(() => {
-    for (const step of cleanup.splice(0).reverse()) step();
-  });
-
-  function serve(answer: Answering, options: Partial<TlsServerOptions> = {}): TlsServer {
-    const server = new TlsServer(answer, { keyPair, ...options });
-    cleanup.push(() => server[Symbol.dispose]());
-    return server;
-  }
-
-  function connect(config: ApiConfig): ApiClient {
-    const client = createApiClient(config, { refused: 50, firstPause: 5, longestPause: 10 });
-    cleanup.push(() => client.close());
-    return client;
-  }
-
   const get = (client: ApiClient, path = "/a") => client.request({ method: "GET", path });
 
   it("asks everything over one TLS connection", async () => {
     const server = serve(echo);
-    const client = connect(apiConfigFor(server, authority.certificate));
+    const client = connect(server);
 
     for (const path of ["/1", "/2", "/3"]) expect(await get(client, path)).toBe(JSON.stringify({ target: path }));
     await Promise.all(["/4", "/5"].map((path) => get(client, path)));
@@ -45,7 +23,7 @@ describe("the connection of the API client", () => {
 
   it("sends method, host, credentials, type and length", async () => {
     const server = serve(echo);
-    const client = connect(apiConfigFor(server, authority.certificate));
+    const client = connect(server);
 
     await client.request({ method: "PATCH", path: "/p?x=1", body: '{"ü":1}', contentType: "application/merge-patch+json" });
     await client.request({ method: "POST", path: "/q", body: "{}" });
@@ -68,8 +46,7 @@ describe("the connection of the API client", () => {
 
   it("puts the path of the server before every path", async () => {
     const server = serve(echo);
-    const config = apiConfigFor(server, authority.certificate);
-    const client = connect({ ...config, server: { ...config.server, basePath: "/k8s/clusters/c1" } });
+    const client = connect(server, { server: { basePath: "/k8s/clusters/c1" } });
 
     await get(client, "/api/v1");
 
@@ -82,7 +59,7 @@ describe("the connection of the API client", () => {
       if (index === 0) await gate.promise;
       return echo(request, index);
     });
-    const client = connect(apiConfigFor(server, authority.certificate));
+    const client = connect(server);
 
     const put = (path: string) => client.request({ method: "PUT", path, body: '{"resourceVersion":"1"}' });
     const asked = [get(client, "/1"), get(client, "/2"), put("/3"), put("/4"), get(client, "/5")];
@@ -102,8 +79,7 @@ describe("the connection of the API client", () => {
       await gate.promise;
       return echo(request, index);
     });
-    const client = createApiClient(apiConfigFor(server, authority.certificate), { connections: 3 });
-    cleanup.push(() => client.close());
+    const client = connect(server, {}, { connections: 3 });
 
     const asked = ["/1", "/2", "/3", "/4", "/5"].map((path) => get(client, path));
     while (server.asked.length < 3) await Bun.sleep(1);
@@ -121,7 +97,7 @@ describe("the connection of the API client", () => {
       asked.resolve();
       return "hold";
     });
-    const client = connect(apiConfigFor(server, authority.certificate));
+    const client = connect(server);
     const waiting = get(client);
     await asked.promise;
     client.close();
@@ -133,7 +109,7 @@ describe("the connection of the API client", () => {
 
   it("ends its connection when it is closed, and keeps no process alive", async () => {
     const server = serve(echo);
-    const client = connect(apiConfigFor(server, authority.certificate));
+    const client = connect(server);
     await get(client);
     expect(server.open).toBe(1);
 
@@ -143,19 +119,19 @@ describe("the connection of the API client", () => {
 
   it("shares its connections with no other client", async () => {
     const server = serve(echo);
-    const trusting = connect(apiConfigFor(server, authority.certificate));
+    const trusting = connect(server);
     await get(trusting);
-    const stranger = connect(apiConfigFor(server, new TestAuthority("stranger").certificate));
+    const stranger = connect(server, { trust: { certificateAuthority: new TestAuthority("stranger").certificate } });
 
     await expect(get(stranger)).rejects.toMatchObject({ message: expect.stringContaining("unknown authority") });
-    await get(connect(apiConfigFor(server, authority.certificate)));
+    await get(connect(server));
     expect(server.asked).toHaveLength(2);
   });
 
   it("asks for no compression, and follows no redirect", async () => {
     const server = serve(({ target }) => (target === "/a" ? { status: 302, headers: { Location: "/b" } } : { status: 200 }));
 
-    await expect(get(connect(apiConfigFor(server, authority.certificate)))).rejects.toMatchObject({ status: 302 });
+    await expect(get(connect(server))).rejects.toMatchObject({ status: 302 });
     expect(server.asked).toEqual(["GET /a"]);
     expect(server.requests[0]?.headers["accept-encoding"]).toBe("identity");
   });
@@ -163,7 +139,7 @@ describe("the connection of the API client", () => {
   it("takes bodies of many megabytes, in both directions", async () => {
     const large = JSON.stringify({ a: "ä".repeat(3_000_000) });
     const server = serve(({ body }) => ({ status: 200, body }));
-    const client = connect(apiConfigFor(server, authority.certificate));
+    const client = connect(server);
 
     expect(await client.request({ method: "POST", path: "/", body: large })).toBe(large);
   });
@@ -173,7 +149,7 @@ describe("the connection of the API client", () => {
       raw: 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{"\r\n5\r\na":1}\r\n0\r\n\r\n',
     }));
 
-    expect(await get(connect(apiConfigFor(server, authority.certificate)))).toBe('{"a":1}');
+    expect(await get(connect(server))).toBe('{"a":1}');
   });
 
   it("takes characters that come in two pieces", async () => {
@@ -183,15 +159,12 @@ describe("the connection of the API client", () => {
       // What is sent at once is read at once.
       setTimeout(() => response.end(bytes.subarray(2)), 100);
     });
-    cleanup.push(
-      () => void server.closeAllConnections(),
-      () => void server.close(),
-    );
+    closing(server);
     await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
     const address = server.address();
     if (typeof address !== "object" || address === null) throw new Error("the server does not listen");
 
-    expect(await get(connect(apiConfigFor(address, undefined)))).toBe('"\u20ac"');
+    expect(await get(connect(address, { server: { isTls: false } }))).toBe('"\u20ac"');
   });
 
   it("connects anew when the server has ended the connection in between", async () => {
@@ -199,7 +172,7 @@ describe("the connection of the API client", () => {
       raw: "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}",
       close: true,
     }));
-    const client = connect(apiConfigFor(server, authority.certificate));
+    const client = connect(server);
 
     await get(client);
     await Bun.sleep(20);
@@ -212,17 +185,15 @@ describe("the connection of the API client", () => {
   it("works without TLS", async () => {
     const server = serve(echo, { keyPair: undefined });
 
-    expect(await get(connect(apiConfigFor(server, undefined)))).toBe('{"target":"/a"}');
+    expect(await get(connect(server, { server: { isTls: false } }))).toBe('{"target":"/a"}');
   });
 
   it("reaches an IPv6 address", async () => {
     const v6 = authority.issue("/CN=api6", "IP:::1");
     const server = serve(echo, { keyPair: v6, hostname: "::1" });
-    const config = apiConfigFor(server, authority.certificate);
+    const client = connect(server, { server: { hostname: "::1", authority: `[::1]:${server.port}` } });
 
-    expect(await get(connect({ ...config, server: { ...config.server, hostname: "::1", authority: `[::1]:${server.port}` } }))).toBe(
-      '{"target":"/a"}',
-    );
+    expect(await get(client)).toBe('{"target":"/a"}');
     expect(server.requests[0]?.headers.host).toBe(`[::1]:${server.port}`);
   });
 
@@ -239,8 +210,8 @@ describe("the connection of the API client", () => {
         data() {},
       },
     });
-    cleanup.push(() => balancer.stop(true));
-    const client = connect(apiConfigFor(balancer, authority.certificate));
+    closing({ close: () => balancer.stop(true) });
+    const client = connect(balancer);
 
     await expect(get(client)).rejects.toMatchObject({
       status: 0,
@@ -258,7 +229,7 @@ describe("the connection of the API client", () => {
 
     it("refuses one of an authority it does not know, before anything is sent, and does not try again", async () => {
       const server = serve(echo);
-      const client = connect(apiConfigFor(server, new TestAuthority("stranger").certificate));
+      const client = connect(server, { trust: { certificateAuthority: new TestAuthority("stranger").certificate } });
 
       await refusal(
         client,
@@ -272,86 +243,75 @@ describe("the connection of the API client", () => {
     it("refuses one that has expired", async () => {
       const server = serve(echo, { keyPair: authority.issue("/CN=old", "IP:127.0.0.1", -1) });
 
-      await refusal(connect(apiConfigFor(server, authority.certificate)), /certificate has expired/);
+      await refusal(connect(server), /certificate has expired/);
     });
 
     it.each(["IP:127.0.0.2,DNS:elsewhere", "DNS:127.0.0.1"])("refuses one for %s only", async (names) => {
       const server = serve(echo, { keyPair: authority.issue("/CN=127.0.0.1", names) });
 
-      await refusal(connect(apiConfigFor(server, authority.certificate)), /certificate is not valid for 127\.0\.0\.1/);
+      await refusal(connect(server), /certificate is not valid for 127\.0\.0\.1/);
       expect(server.requests).toEqual([]);
     });
 
     it.each(["IP:127.0.0.1", undefined])("L1: never takes the Common Name for the name of the server (names: %s)", async (names) => {
       const server = serve(echo, { keyPair: authority.issue("/CN=kubernetes.default.svc", names) });
-      const config = apiConfigFor(server, authority.certificate);
+      const client = connect(server, { trust: { serverName: "kubernetes.default.svc" } });
 
-      await refusal(
-        connect({ ...config, trust: { ...config.trust, serverName: "kubernetes.default.svc" } }),
-        /certificate is not valid for kubernetes\.default\.svc/,
-      );
+      await refusal(client, /certificate is not valid for kubernetes\.default\.svc/);
       expect(server.requests).toEqual([]);
     });
 
     it("takes a wildcard for one label of a name, over one connection", async () => {
       const server = serve(echo, { keyPair: authority.issue("/CN=x", "DNS:*.default.svc") });
-      const config = apiConfigFor(server, authority.certificate);
-      const named = (serverName: string) => ({ ...config, trust: { ...config.trust, serverName } });
-      const client = connect(named("kubernetes.default.svc"));
+      const named = (serverName: string) => connect(server, { trust: { serverName } });
+      const client = named("kubernetes.default.svc");
 
       for (const path of ["/1", "/2", "/3"]) expect(await get(client, path)).toBe(JSON.stringify({ target: path }));
       expect(server.connections).toBe(1);
-      await refusal(connect(named("a.kubernetes.default.svc")), /certificate is not valid for a\.kubernetes\.default\.svc/);
+      await refusal(named("a.kubernetes.default.svc"), /certificate is not valid for a\.kubernetes\.default\.svc/);
     });
 
     it("L11: refuses one that is no server's, and does not try again", async () => {
       const server = serve(echo, { keyPair: authority.issue("/CN=me", "IP:127.0.0.1", 2, "clientAuth") });
 
-      await refusal(connect(apiConfigFor(server, authority.certificate)), /tls: failed to verify certificate: .*purpose/);
+      await refusal(connect(server), /tls: failed to verify certificate: .*purpose/);
       expect(server.requests).toEqual([]);
       expect(server.connections).toBe(1);
     });
 
     it("asks for the name that is configured, and looks for it in the certificate", async () => {
       const server = serve(echo);
-      const config = apiConfigFor(server, authority.certificate);
-      const named = (serverName: string) => ({ ...config, trust: { ...config.trust, serverName } });
+      const named = (serverName: string) => connect(server, { trust: { serverName } });
 
-      expect(await get(connect(named("kubernetes.default.svc")))).toBe('{"target":"/a"}');
+      expect(await get(named("kubernetes.default.svc"))).toBe('{"target":"/a"}');
       expect(server.serverNames).toEqual(["kubernetes.default.svc"]);
-      await refusal(connect(named("kubernetes.example.org")), /certificate is not valid for kubernetes\.example\.org/);
+      await refusal(named("kubernetes.example.org"), /certificate is not valid for kubernetes\.example\.org/);
     });
 
     it("takes any certificate when told to", async () => {
       const server = serve(echo, { keyPair: new TestAuthority("stranger").issue("/CN=x", "DNS:x", -1) });
-      const config = apiConfigFor(server, authority.certificate);
+      const client = connect(server, { trust: { certificateAuthority: undefined, skipVerify: true } });
 
-      expect(await get(connect({ ...config, trust: { certificateAuthority: undefined, serverName: undefined, skipVerify: true } }))).toBe(
-        '{"target":"/a"}',
-      );
+      expect(await get(client)).toBe('{"target":"/a"}');
     });
 
     it("says which side is at fault when its own material is unusable", async () => {
       const server = serve(echo);
       const other = authority.issue("/CN=other", "DNS:other");
-      const config = apiConfigFor(server, authority.certificate);
       const certificate = { certificate: keyPair.certificate, key: other.key };
 
-      await refusal(
-        connect({ ...config, identity: { ...config.identity, certificate } }),
-        /a certificate or key of the configuration is unusable/,
-      );
-      await refusal(connect(apiConfigFor(server, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")), /tls: /);
+      await refusal(connect(server, { identity: { certificate } }), /a certificate or key of the configuration is unusable/);
+      const certificateAuthority = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+      await refusal(connect(server, { trust: { certificateAuthority } }), /tls: /);
     });
   });
 
   it("shows its certificate to a server that asks for one", async () => {
     const server = serve(echo, { clientAuthority: authority.certificate });
-    const config = apiConfigFor(server, authority.certificate);
     const certificate = authority.issue("/O=system:nodes/CN=me", "DNS:me");
 
-    expect(await get(connect({ ...config, identity: { ...config.identity, certificate } }))).toBe('{"target":"/a"}');
-    await expect(get(connect(config))).rejects.toMatchObject({ status: 0 });
+    expect(await get(connect(server, { identity: { certificate } }))).toBe('{"target":"/a"}');
+    await expect(get(connect(server))).rejects.toMatchObject({ status: 0 });
     expect(server.requests).toHaveLength(1);
   });
 });

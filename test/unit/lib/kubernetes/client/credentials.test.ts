@@ -1,17 +1,13 @@
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { decodeNetworkConfig } from "../../../../../lib/config/decode.ts";
 import type { ApiClient } from "../../../../../lib/kubernetes/api-client.ts";
-import { createApiClient, openApiClient } from "../../../../../lib/kubernetes/client/client.ts";
+import { openApiClient } from "../../../../../lib/kubernetes/client/client.ts";
 import { runCredentialPlugin } from "../../../../../lib/kubernetes/client/credential-plugin.ts";
-import type { CredentialPlugin } from "../../../../../lib/kubernetes/config/api-config.ts";
-import { type Answering, TlsServer, type TlsServerOptions } from "../../../../support/tls-server.ts";
-import { TestAuthority } from "../../../../support/tls-server-certificates.ts";
-import { apiConfigFor } from "../../../../support/tls-server-config.ts";
-
-const authority = new TestAuthority();
-const keyPair = authority.issue("/CN=api", "IP:127.0.0.1");
+import type { ApiConfig, CredentialPlugin } from "../../../../../lib/kubernetes/config/api-config.ts";
+import { apiConfigFor, authority, closing, connect, serve } from "../../../../support/api-behind-tls.ts";
+import { fresh, TemporaryDirectory } from "../../../../support/fixtures.ts";
+import type { Answering, TlsServer } from "../../../../support/tls-server.ts";
 
 /** Knows one token. */
 const knows =
@@ -22,21 +18,7 @@ const knows =
       : { status: 401, body: JSON.stringify({ kind: "Status", message: "Unauthorized", reason: "Unauthorized", code: 401 }) };
 
 describe("credentials of the API client", () => {
-  const cleanup: (() => void)[] = [];
-  let dir: string;
-  beforeEach(() => {
-    dir = mkdtempSync(join(tmpdir(), "tortie-credentials-"));
-  });
-  afterEach(() => {
-    for (const step of cleanup.splice(0).reverse()) step();
-    rmSync(dir, { recursive: true });
-  });
-
-  function serve(answer: Answering, options: Partial<TlsServerOptions> = {}): TlsServer {
-    const server = new TlsServer(answer, { keyPair, ...options });
-    cleanup.push(() => server[Symbol.dispose]());
-    return server;
-  }
+  const dir = fresh(() => new TemporaryDirectory());
 
   /** Writes a kubeconfig, in JSON, and the certificate of the authority beside it. */
   function writeKubeconfig(
@@ -44,8 +26,8 @@ describe("credentials of the API client", () => {
     user: Readonly<Record<string, unknown>>,
     cluster: Readonly<Record<string, unknown>> = {},
   ): string {
-    writeFileSync(join(dir, "ca.crt"), authority.certificate);
-    const path = join(dir, "kubeconfig");
+    writeFileSync(join(dir.path, "ca.crt"), authority.certificate);
+    const path = join(dir.path, "kubeconfig");
     const found = { server: `https://127.0.0.1:${server.port}`, "certificate-authority": "ca.crt", ...cluster };
     writeFileSync(
       path,
@@ -60,9 +42,7 @@ describe("credentials of the API client", () => {
   }
 
   function open(kubeconfig: string): ApiClient {
-    const client = openApiClient(decodeNetworkConfig({ kubernetes: { kubeconfig } }), {});
-    cleanup.push(() => client.close());
-    return client;
+    return closing(openApiClient(decodeNetworkConfig({ kubernetes: { kubeconfig } }), {}));
   }
 
   const get = (client: ApiClient) => client.request({ method: "GET", path: "/a" });
@@ -70,9 +50,9 @@ describe("credentials of the API client", () => {
   describe("after 401", () => {
     it("are read again from the token file, on the same connection", async () => {
       const server = serve(knows("second"));
-      writeFileSync(join(dir, "token"), "first\n");
+      writeFileSync(join(dir.path, "token"), "first\n");
       const client = open(writeKubeconfig(server, { tokenFile: "token" }));
-      writeFileSync(join(dir, "token"), "second\n");
+      writeFileSync(join(dir.path, "token"), "second\n");
 
       expect(await get(client)).toBe("{}");
       expect(server.requests.map(({ headers }) => headers.authorization)).toEqual(["Bearer first", "Bearer second"]);
@@ -106,10 +86,10 @@ describe("credentials of the API client", () => {
       const server = serve(knows("second"));
       const client = open(writeKubeconfig(server, { exec: writePlugin(countingPlugin("second")) }));
       // The plugin's first answer is a stale one.
-      writeFileSync(join(dir, "stale"), "");
+      writeFileSync(join(dir.path, "stale"), "");
 
       expect(await Promise.all([get(client), get(client), get(client)])).toEqual(["{}", "{}", "{}"]);
-      expect(readFileSync(join(dir, "runs"), "utf8")).toBe("xx");
+      expect(readFileSync(join(dir.path, "runs"), "utf8")).toBe("xx");
     });
 
     it("are not read again for a refusal of the former ones that comes late", async () => {
@@ -121,11 +101,9 @@ describe("credentials of the API client", () => {
         return knows("second")(request, 0);
       });
       let reads = 0;
-      const first = apiConfigFor(server, authority.certificate);
-      const second = { ...first, identity: { ...first.identity, authorization: "Bearer second" } };
-      const reload = () => (++reads === 1 ? { ...second, reload } : first);
-      const client = createApiClient({ ...first, reload }, { connections: 2 });
-      cleanup.push(() => client.close());
+      const second = { identity: { authorization: "Bearer second" } };
+      const reload = (): ApiConfig => (++reads === 1 ? apiConfigFor(server, { ...second, reload }) : apiConfigFor(server));
+      const client = connect(server, { reload }, { connections: 2 });
 
       const slow = client.request({ method: "GET", path: "/late" });
       await late.promise;
@@ -175,8 +153,8 @@ describe("credentials of the API client", () => {
 
   /** A program that prints its `script`'s output; the kubeconfig's `exec` for it, relative to the file. */
   function writePlugin(script: string, change: Readonly<Record<string, unknown>> = {}): Readonly<Record<string, unknown>> {
-    writeFileSync(join(dir, "plugin"), `#!/bin/sh\ncd '${dir}'\n${script}\n`);
-    chmodSync(join(dir, "plugin"), 0o755);
+    writeFileSync(join(dir.path, "plugin"), `#!/bin/sh\ncd '${dir.path}'\n${script}\n`);
+    chmodSync(join(dir.path, "plugin"), 0o755);
     return { apiVersion: "client.authentication.k8s.io/v1", command: "./plugin", interactiveMode: "Never", ...change };
   }
 
@@ -218,7 +196,7 @@ describe("credentials of the API client", () => {
       );
       await get(valid);
       await get(valid);
-      expect(readFileSync(join(dir, "runs"), "utf8")).toBe("x");
+      expect(readFileSync(join(dir.path, "runs"), "utf8")).toBe("x");
 
       const expired = open(
         writeKubeconfig(server, {
@@ -227,7 +205,7 @@ describe("credentials of the API client", () => {
       );
       await get(expired);
       await get(expired);
-      expect(readFileSync(join(dir, "runs"), "utf8")).toBe("xxx");
+      expect(readFileSync(join(dir.path, "runs"), "utf8")).toBe("xxx");
     });
 
     it("are asked for with its arguments, its variables, and the cluster if it wants to know it", async () => {
@@ -238,9 +216,9 @@ describe("credentials of the API client", () => {
 
       await get(open(writeKubeconfig(server, { exec }, { extensions })));
 
-      expect(readFileSync(join(dir, "args"), "utf8")).toBe("a b\nc\n");
-      expect(readFileSync(join(dir, "colour"), "utf8")).toBe("red");
-      expect(JSON.parse(readFileSync(join(dir, "info"), "utf8"))).toEqual({
+      expect(readFileSync(join(dir.path, "args"), "utf8")).toBe("a b\nc\n");
+      expect(readFileSync(join(dir.path, "colour"), "utf8")).toBe("red");
+      expect(JSON.parse(readFileSync(join(dir.path, "info"), "utf8"))).toEqual({
         apiVersion: "client.authentication.k8s.io/v1",
         kind: "ExecCredential",
         spec: {
@@ -260,7 +238,7 @@ describe("credentials of the API client", () => {
         open(writeKubeconfig(server, { exec: writePlugin(`printf %s "$KUBERNETES_EXEC_INFO" > info\n${printing({ token: "t" })}`) })),
       );
 
-      expect(JSON.parse(readFileSync(join(dir, "info"), "utf8")).spec).toEqual({ interactive: false });
+      expect(JSON.parse(readFileSync(join(dir.path, "info"), "utf8")).spec).toEqual({ interactive: false });
     });
 
     it.each<[string, string, Readonly<Record<string, unknown>>, RegExp]>([
@@ -296,7 +274,7 @@ describe("credentials of the API client", () => {
       await expect(get(client)).rejects.toMatchObject({
         name: "TortieError",
         word: "credentials-failed",
-        message: expect.stringMatching(new RegExp(`^credential plugin .* of user "u" of ${dir}/kubeconfig: .*${message.source}`)),
+        message: expect.stringMatching(new RegExp(`^credential plugin .* of user "u" of ${dir.path}/kubeconfig: .*${message.source}`)),
       });
       expect(server.requests).toEqual([]);
     });
@@ -308,7 +286,7 @@ describe("credentials of the API client", () => {
       try {
         expect(await get(client)).toBe("{}");
       } finally {
-        process.kill(Number(readFileSync(join(dir, "child"), "utf8")), "SIGKILL");
+        process.kill(Number(readFileSync(join(dir.path, "child"), "utf8")), "SIGKILL");
       }
     });
 
@@ -316,7 +294,7 @@ describe("credentials of the API client", () => {
       writePlugin("sleep 60 & echo $! > child\nwait");
       const plugin: CredentialPlugin = {
         apiVersion: "client.authentication.k8s.io/v1",
-        command: join(dir, "plugin"),
+        command: join(dir.path, "plugin"),
         args: [],
         env: {},
         needsTerminal: false,
@@ -329,7 +307,7 @@ describe("credentials of the API client", () => {
         message: expect.stringContaining("did not finish within 0.3 s"),
       });
 
-      const child = readFileSync(join(dir, "child"), "utf8").trim();
+      const child = readFileSync(join(dir.path, "child"), "utf8").trim();
       while (existsSync(`/proc/${child}`) && !/\) Z /.test(readFileSync(`/proc/${child}/stat`, "utf8"))) await Bun.sleep(5);
     });
 

@@ -1,15 +1,10 @@
 /** Something between node and API server that repeats the request in its refusal, as firewalls for the web and debugging proxies do. */
 import { renderError } from "../../../../../lib/cni/error-output.ts";
-import type { ApiRequest } from "../../../../../lib/kubernetes/api-client.ts";
-import { createApiClient } from "../../../../../lib/kubernetes/client/client.ts";
 import { formatFields } from "../../../../../lib/log/format.ts";
+import { authority, type ConfigChange, closing, connect, serve } from "../../../../support/api-behind-tls.ts";
 import { ConnectProxy } from "../../../../support/connect-proxy.ts";
-import { type Reply, type SeenRequest, TlsServer } from "../../../../support/tls-server.ts";
-import { TestAuthority } from "../../../../support/tls-server-certificates.ts";
-import { apiConfigFor } from "../../../../support/tls-server-config.ts";
+import type { Reply, SeenRequest } from "../../../../support/tls-server.ts";
 
-const authority = new TestAuthority();
-const keyPair = authority.issue("/CN=api", "IP:127.0.0.1");
 const TOKEN = `eyJhbGciOiJSUzI1NiJ9.${btoa("system:serviceaccount:kube-system:calico-cni-plugin").replace(/=/g, "")}.c2lnbmF0dXJlLXNpZ25hdHVyZQ`;
 
 const headLines = ({ method, target, headers }: SeenRequest) =>
@@ -41,24 +36,12 @@ const FORMS: readonly (readonly [string, string, (head: string, token: string) =
 ];
 
 describe("M5: a refusal that repeats the request", () => {
-  const cleanup: (() => void)[] = [];
-  afterEach(() => {
-    for (const step of cleanup.splice(0).reverse()) step();
-  });
+  const bearer: ConfigChange = { identity: { authorization: `Bearer ${TOKEN}` } };
 
   /** @returns everything that is said of the failure, in the CNI error, in the log and by the error itself */
-  async function said(reply: (request: SeenRequest) => Reply, request: ApiRequest): Promise<string> {
-    const server = new TlsServer(reply, { keyPair });
-    const config = apiConfigFor(server, authority.certificate);
-    const client = createApiClient(
-      { ...config, identity: { ...config.identity, authorization: `Bearer ${TOKEN}` } },
-      { firstPause: 1, longestPause: 1, repetitions: 1 },
-    );
-    cleanup.push(
-      () => server[Symbol.dispose](),
-      () => client.close(),
-    );
-    const error: unknown = await client.request(request).then(
+  async function said(reply: (request: SeenRequest) => Reply, path: string, change = bearer): Promise<string> {
+    const client = connect(serve(reply), change, { firstPause: 1, longestPause: 1, repetitions: 1 });
+    const error: unknown = await client.request({ method: "GET", path }).then(
       (answer) => new Error(`there was no failure but ${answer}`),
       (thrown: unknown) => thrown,
     );
@@ -73,7 +56,7 @@ describe("M5: a refusal that repeats the request", () => {
         body: write(headLines(request), TOKEN),
       });
 
-      const text = await said(reply, { method: "GET", path: "/api/v1/namespaces/default/pods/a" });
+      const text = await said(reply, "/api/v1/namespaces/default/pods/a");
 
       const letters = text.replace(/\[hidden\]/g, "").replace(/<[^<>]*>|[^A-Za-z0-9]/g, "");
       const secret = TOKEN.replace(/[^A-Za-z0-9]/g, "");
@@ -96,33 +79,25 @@ describe("M5: a refusal that repeats the request", () => {
     const page = (): Reply => ({ status, headers: { "Content-Type": "text/html" }, body: "<html>who are you</html>" });
     const object = (): Reply => ({ status, body: JSON.stringify({ kind: "Status", message: "pods is forbidden" }) });
 
-    expect(await said(page, { method: "GET", path: "/a" })).not.toContain("who are you");
-    expect(await said(object, { method: "GET", path: "/a" })).toContain("pods is forbidden");
+    expect(await said(page, "/a")).not.toContain("who are you");
+    expect(await said(object, "/a")).toContain("pods is forbidden");
   });
 
   it("is told with what else it says", async () => {
     const reply = ({ headers }: SeenRequest): Reply => ({ status: 502, body: `no upstream\nyou sent ${headers.authorization}` });
 
-    expect(await said(reply, { method: "GET", path: "/a" })).toContain("(no upstream you sent Bearer [hidden])");
+    expect(await said(reply, "/a")).toContain("(no upstream you sent Bearer [hidden])");
   });
 
   it("is told without the password of the proxy and the key of the certificate, whoever knows them", async () => {
     const own = authority.issue("/CN=node", "DNS:node");
     const letters = own.key.replace(/-----[^-]+-----|\s/g, "");
     const reply = (): Reply => ({ status: 502, body: `proxy password s3cr3t-of-the-proxy\nkey ${letters.slice(40, 120)}` });
-    const server = new TlsServer(reply, { keyPair });
-    const proxy = await new ConnectProxy().start();
-    const config = apiConfigFor(server, authority.certificate, { proxy: `http://me:s3cr3t-of-the-proxy@127.0.0.1:${proxy.port}` });
-    const client = createApiClient({ ...config, identity: { ...config.identity, certificate: own } }, { firstPause: 1, repetitions: 1 });
-    cleanup.push(
-      () => server[Symbol.dispose](),
-      () => proxy.stop(),
-      () => client.close(),
-    );
+    const proxy = closing(await new ConnectProxy().start());
+    const change = { proxy: `http://me:s3cr3t-of-the-proxy@127.0.0.1:${proxy.port}`, identity: { certificate: own } };
 
-    const error: unknown = await client.request({ method: "GET", path: "/a" }).catch((thrown: unknown) => thrown);
+    const text = await said(reply, "/a", change);
 
-    const text = [renderError(error), formatFields({ error }), Bun.inspect(error, { depth: 10 })].join("\n");
     expect(text).toContain("[hidden]");
     expect(text).not.toContain("s3cr3t-of-the-proxy");
     expect(text).not.toContain(letters.slice(60, 80));

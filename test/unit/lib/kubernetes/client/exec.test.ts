@@ -4,10 +4,12 @@ import { decodeNetworkConfig } from "../../../../../lib/config/decode.ts";
 import { ApiConnection } from "../../../../../lib/kubernetes/client/connection.ts";
 import { execute } from "../../../../../lib/kubernetes/client/exec.ts";
 import { resolveApiConfig } from "../../../../../lib/kubernetes/config/resolve.ts";
-import { ending } from "../../../../support/fixtures.ts";
+import { fresh } from "../../../../support/fixtures.ts";
 
 const TARGET = { namespace: "kube-system", pod: "tortie-node-1", container: "tortie-node" };
 const [STDOUT, STDERR, STATUS] = [1, 2, 3];
+
+const stack = fresh(() => new AsyncDisposableStack());
 
 interface Played {
   /** Pairs of stream and text. */
@@ -38,10 +40,10 @@ function play({ messages = [], refusal, ends = false }: Played) {
     },
   });
   server.unref();
-  ending({ [Symbol.asyncDispose]: async () => void server.stop(true) });
+  stack.defer(() => server.stop(true));
   const env = { K8S_API_ENDPOINT: `http://127.0.0.1:${server.port}` };
-  const connection = new ApiConnection(resolveApiConfig(decodeNetworkConfig({ policy: { k8s_auth_token: "secret-token" } }), env));
-  ending({ [Symbol.asyncDispose]: async () => connection.close() });
+  const config = resolveApiConfig(decodeNetworkConfig({ policy: { k8s_auth_token: "secret-token" } }), env);
+  const connection = stack.adopt(new ApiConnection(config), (one) => one.close());
   const run = (signal = AbortSignal.timeout(10_000)) => execute(connection, TARGET, ["tortiectl", "explain", "pod a/b"], signal);
   return { asked, run };
 }

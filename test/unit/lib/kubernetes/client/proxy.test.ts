@@ -1,34 +1,15 @@
 import { join } from "node:path";
 import { execa } from "execa";
-import { createApiClient } from "../../../../../lib/kubernetes/client/client.ts";
+import { apiConfigFor, authority, closing, connect, keyPair, serve } from "../../../../support/api-behind-tls.ts";
 import { ConnectProxy } from "../../../../support/connect-proxy.ts";
-import { TlsServer } from "../../../../support/tls-server.ts";
 import { TestAuthority } from "../../../../support/tls-server-certificates.ts";
-import { apiConfigFor } from "../../../../support/tls-server-config.ts";
-
-const authority = new TestAuthority();
-const keyPair = authority.issue("/CN=api", "IP:127.0.0.1");
 
 describe("the API client behind an HTTP proxy", () => {
-  const cleanup: (() => void)[] = [];
-  afterEach(() => {
-    for (const step of cleanup.splice(0).reverse()) step();
-  });
-
   async function start(status?: string, trusted = authority, shown = keyPair) {
-    const server = new TlsServer(({ target }) => ({ status: 200, body: JSON.stringify(target) }), { keyPair: shown });
-    const proxy = await new ConnectProxy(status).start();
-    const client = createApiClient(apiConfigFor(server, trusted.certificate, { proxy: `http://me:s3cr3t@127.0.0.1:${proxy.port}` }), {
-      firstPause: 5,
-      longestPause: 10,
-      repetitions: 1,
-      refused: 20,
-    });
-    cleanup.push(
-      () => server[Symbol.dispose](),
-      () => proxy.stop(),
-      () => client.close(),
-    );
+    const server = serve(({ target }) => ({ status: 200, body: JSON.stringify(target) }), { keyPair: shown });
+    const proxy = closing(await new ConnectProxy(status).start());
+    const change = { proxy: `http://me:s3cr3t@127.0.0.1:${proxy.port}`, trust: { certificateAuthority: trusted.certificate } };
+    const client = connect(server, change, { repetitions: 1, refused: 20 });
     return { server, proxy, client };
   }
 
@@ -94,7 +75,7 @@ describe("the API client behind an HTTP proxy", () => {
 
   it("says that the proxy is not there", async () => {
     const { proxy, client } = await start();
-    proxy.stop();
+    proxy.close();
 
     await expect(client.request({ method: "GET", path: "/a" })).rejects.toMatchObject({
       status: 0,
@@ -106,14 +87,10 @@ describe("the API client behind an HTTP proxy", () => {
     ["a server that is reached directly", undefined, "HTTPS_PROXY"],
     ["a server that NO_PROXY names, behind the proxy of the configuration", "proxy-url", "NO_PROXY"],
   ])("does not look at the variables of the environment itself: %s", async (_what, configured, variable) => {
-    const server = new TlsServer(() => ({ status: 200 }), { keyPair });
-    const proxy = await new ConnectProxy().start();
-    cleanup.push(
-      () => server[Symbol.dispose](),
-      () => proxy.stop(),
-    );
+    const server = serve(() => ({ status: 200 }));
+    const proxy = closing(await new ConnectProxy().start());
     const url = `http://127.0.0.1:${proxy.port}`;
-    const { reload, ...config } = apiConfigFor(server, authority.certificate, { proxy: configured && url });
+    const { reload, ...config } = apiConfigFor(server, { proxy: configured && url });
     const value = variable === "NO_PROXY" ? "*" : url;
 
     // The runtime reads them when it starts.

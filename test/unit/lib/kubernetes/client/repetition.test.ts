@@ -1,14 +1,10 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ApiClient, ApiRequest } from "../../../../../lib/kubernetes/api-client.ts";
-import { createApiClient } from "../../../../../lib/kubernetes/client/client.ts";
 import { type ClientLimits, DEFAULT_LIMITS } from "../../../../../lib/kubernetes/client/limits.ts";
-import { type Answering, type Reply, TlsServer } from "../../../../support/tls-server.ts";
-import { TestAuthority } from "../../../../support/tls-server-certificates.ts";
-import { apiConfigFor } from "../../../../support/tls-server-config.ts";
+import { connect, serve } from "../../../../support/api-behind-tls.ts";
+import type { Answering, Reply, TlsServer } from "../../../../support/tls-server.ts";
 
-const authority = new TestAuthority();
-const keyPair = authority.issue("/CN=api", "IP:127.0.0.1");
 const OK: Reply = { status: 200, body: '{"ok":true}' };
 
 const GET: ApiRequest = { method: "GET", path: "/a" };
@@ -20,22 +16,12 @@ const BLIND_PUT: ApiRequest = { method: "PUT", path: "/a", body: "{}" };
 const BLIND_DELETE: ApiRequest = { method: "DELETE", path: "/a" };
 
 describe("repeating a request", () => {
-  const cleanup: (() => void)[] = [];
-  afterEach(() => {
-    for (const step of cleanup.splice(0).reverse()) step();
-  });
-
   /** A client, and a server that gives these answers one after the other; the last one for ever. */
   function start(replies: readonly Reply[] | Answering, limits: Partial<ClientLimits> = {}): { server: TlsServer; client: ApiClient } {
     const answer: Answering =
       typeof replies === "function" ? replies : (_request, index) => replies[Math.min(index, replies.length - 1)] ?? OK;
-    const server = new TlsServer(answer, { keyPair });
-    const client = createApiClient(apiConfigFor(server, authority.certificate), { firstPause: 5, longestPause: 20, ...limits });
-    cleanup.push(
-      () => server[Symbol.dispose](),
-      () => client.close(),
-    );
-    return { server, client };
+    const server = serve(answer);
+    return { server, client: connect(server, {}, { longestPause: 20, ...limits }) };
   }
 
   const outcome = (client: ApiClient, request: ApiRequest): Promise<unknown> => client.request(request).catch((error: unknown) => error);
@@ -215,19 +201,14 @@ describe("repeating a request", () => {
     server[Symbol.dispose]();
     const asked = outcome(client, BLIND_PUT);
     await Bun.sleep(150);
-    const revived = new TlsServer(() => OK, { keyPair, port });
-    cleanup.push(() => revived[Symbol.dispose]());
+    serve(() => OK, { port });
 
     expect(await asked).toBe('{"ok":true}');
   });
 
   it("names a host that nobody knows", async () => {
     const { server } = start([OK]);
-    const config = apiConfigFor(server, authority.certificate);
-    const client = createApiClient(
-      { ...config, server: { ...config.server, hostname: "no.such.host.invalid", authority: "no.such.host.invalid:1" } },
-      { refused: 10 },
-    );
+    const client = connect(server, { server: { hostname: "no.such.host.invalid", authority: "no.such.host.invalid:1" } }, { refused: 10 });
 
     expect(await outcome(client, GET)).toMatchObject({ status: 0, message: expect.stringContaining("lookup no.such.host.invalid") });
   });
@@ -328,11 +309,9 @@ describe("repeating a request", () => {
   });
 
   it("keeps to the limit of requests a second once the burst is used up", async () => {
-    const server = new TlsServer(() => OK, { keyPair });
-    const client = createApiClient(apiConfigFor(server, authority.certificate, { qps: 20, burst: 2 }));
-    cleanup.push(
-      () => server[Symbol.dispose](),
-      () => client.close(),
+    const client = connect(
+      serve(() => OK),
+      { qps: 20, burst: 2 },
     );
     const begin = performance.now();
 

@@ -2,24 +2,10 @@
 
 import { ApiConnection } from "../../../../../lib/kubernetes/client/connection.ts";
 import type { ApiConfig } from "../../../../../lib/kubernetes/config/api-config.ts";
-import { type Answering, TlsServer } from "../../../../support/tls-server.ts";
-import { TestAuthority } from "../../../../support/tls-server-certificates.ts";
-import { apiConfigFor } from "../../../../support/tls-server-config.ts";
+import { apiConfigFor, type ConfigChange, closing, serve } from "../../../../support/api-behind-tls.ts";
+import type { Answering, TlsServer } from "../../../../support/tls-server.ts";
 
-const authority = new TestAuthority();
-const keyPair = authority.issue("/CN=api", "IP:127.0.0.1");
 const LONG_MS = 60_000;
-
-const cleanup: (() => void)[] = [];
-afterEach(() => {
-  for (const step of cleanup.splice(0).reverse()) step();
-});
-
-function serve(answer: Answering): TlsServer {
-  const server = new TlsServer(answer, { keyPair });
-  cleanup.push(() => server[Symbol.dispose]());
-  return server;
-}
 
 interface Told {
   readonly path: string;
@@ -28,18 +14,15 @@ interface Told {
 }
 
 /** @param renewals tokens by which the one of `apiConfigFor`, "first", is followed when it is read again */
-function connect(server: TlsServer, renewals: readonly string[] = [], change: Partial<ApiConfig> = {}) {
+function connect(server: TlsServer, renewals: readonly string[] = [], change: ConfigChange = {}) {
   const left = [...renewals];
-  const config = (authorization: string): ApiConfig => {
-    const made = apiConfigFor(server, authority.certificate);
-    return { ...made, identity: { ...made.identity, authorization }, reload: () => config(`Bearer ${left.shift()}`), ...change };
-  };
+  const config = (authorization: string): ApiConfig =>
+    apiConfigFor(server, { identity: { authorization }, reload: () => config(`Bearer ${left.shift()}`), ...change });
   const told: Told[] = [];
   const connection = new ApiConnection(config("Bearer first"), ({ path }, status, milliseconds) => {
     told.push({ path, status, milliseconds });
   });
-  cleanup.push(() => connection.close());
-  return { connection, told };
+  return { connection: closing(connection), told };
 }
 
 /** A server that knows one token. */
@@ -80,8 +63,7 @@ describe("the agent's connection to an API server", () => {
 
   it("sends method, path behind the server's, body and its type; a request without a body has none", async () => {
     const server = serve(() => ({ status: 200 }));
-    const { server: address } = apiConfigFor(server, authority.certificate);
-    const { connection } = connect(server, [], { server: { ...address, basePath: "/base" } });
+    const { connection } = connect(server, [], { server: { basePath: "/base" } });
     await connection.exchange({ method: "PATCH", path: "/a?b=c", body: "[]", contentType: "application/json-patch+json" });
     await connection.exchange({ method: "POST", path: "/a", body: "{}" });
     await connection.exchange({ method: "GET", path: "/a" });

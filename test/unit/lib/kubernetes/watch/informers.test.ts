@@ -2,13 +2,11 @@
 import { text } from "../../../../../lib/json/decode.ts";
 import { ApiConnection } from "../../../../../lib/kubernetes/client/connection.ts";
 import { Informers } from "../../../../../lib/kubernetes/watch/informers.ts";
+import { apiConfigFor, closing, serve } from "../../../../support/api-behind-tls.ts";
 import { FakeClock, settled } from "../../../../support/fake-clock.ts";
-import { type Answering, TlsServer } from "../../../../support/tls-server.ts";
-import { TestAuthority } from "../../../../support/tls-server-certificates.ts";
-import { apiConfigFor } from "../../../../support/tls-server-config.ts";
+import { ending } from "../../../../support/fixtures.ts";
+import type { Answering } from "../../../../support/tls-server.ts";
 
-const authority = new TestAuthority();
-const keyPair = authority.issue("/CN=api", "IP:127.0.0.1");
 const PODS = { name: "pods", path: "/api/v1/pods", decode: (object: Readonly<Record<string, unknown>>) => text(object, "is") };
 
 const refusal = (status: number, message: string) => ({
@@ -22,23 +20,12 @@ const list = {
 const HEAD = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
 const chunk = (line: string) => `${(line.length + 1).toString(16)}\r\n${line}\n\r\n`;
 
-const cleanup: (() => void | Promise<void>)[] = [];
-afterEach(async () => {
-  for (const step of cleanup.splice(0).reverse()) await step();
-});
-
 function watchPods(answer: Answering) {
-  const server = new TlsServer(answer, { keyPair });
-  const config = apiConfigFor(server, authority.certificate);
-  const connection = new ApiConnection({ ...config, identity: { ...config.identity, authorization: "Bearer very-secret" } });
+  const server = serve(answer);
+  const connection = closing(new ApiConnection(apiConfigFor(server, { identity: { authorization: "Bearer very-secret" } })));
   const problems: string[] = [];
   const clock = new FakeClock();
-  const informers = new Informers(connection, { clock, onProblem: (problem) => problems.push(problem) });
-  cleanup.push(
-    () => server[Symbol.dispose](),
-    () => connection.close(),
-    () => informers[Symbol.asyncDispose](),
-  );
+  const informers = ending(new Informers(connection, { clock, onProblem: (problem) => problems.push(problem) }));
   return { server, informers, problems, clock, pods: informers.watch(PODS) };
 }
 
