@@ -1,37 +1,22 @@
-import {
-  closeSync,
-  constants,
-  mkdtempSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-  writeSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { closeSync, constants, mkdirSync, openSync, readFileSync, statSync, symlinkSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { execaSync } from "execa";
 import { TortieError } from "../../../../lib/errors/errors.ts";
 import type { LogConfig } from "../../../../lib/log/file.ts";
-import { createLogger, type LoggerOptions } from "../../../../lib/log/logger.ts";
+import { createLogger, type Logger, type LoggerOptions } from "../../../../lib/log/logger.ts";
 import { Secrets } from "../../../../lib/log/secrets.ts";
 import { systemErrorCode } from "../../../../lib/system/errno.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
 const OPERATION = { command: "ADD", network: "net1", containerId: "cid1", interfaceName: "eth0" };
 const WHO = `command=ADD network=net1 container=cid1 interface=eth0 pid=${process.pid}`;
 
-let directory: string;
+const directory = fresh(() => new TemporaryDirectory());
 let stderr: number;
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "tortie-log-"));
-  stderr = openSync(join(directory, "stderr"), "a");
+  stderr = openSync(join(directory.path, "stderr"), "a");
 });
-afterEach(() => {
-  closeSync(stderr);
-  rmSync(directory, { recursive: true, force: true });
-});
+afterEach(() => closeSync(stderr));
 
 describe("the log of an operation", () => {
   it("is one line with time, level, identity, the time of each step and of all", async () => {
@@ -71,10 +56,9 @@ describe("the log of an operation", () => {
   });
 
   it("tells the times of an operation that had nothing else to say", async () => {
-    const log = logger();
-    log.step("ipam");
-    await log.flush();
-    expect(written()).toEqual([`2026-11-21T09:24:26.179Z info served ${WHO} steps_ms="ipam=0.0" total_ms=1.0`]);
+    expect(await logged((log) => log.step("ipam"))).toEqual([
+      `2026-11-21T09:24:26.179Z info served ${WHO} steps_ms="ipam=0.0" total_ms=1.0`,
+    ]);
   });
 
   it("writes nothing twice", async () => {
@@ -114,8 +98,7 @@ describe("the log of an operation", () => {
   });
 
   it("quotes values that could be misread, and keeps every event on its line", async () => {
-    const log = logger();
-    log.info("text with\nnewline", {
+    const record = {
       plain: "a/b:c",
       space: "a b",
       quote: 'a"b',
@@ -125,9 +108,8 @@ describe("the log of an operation", () => {
       number: 5,
       none: undefined,
       object: { a: [1] },
-    });
-    await log.flush();
-    const lines = written();
+    };
+    const lines = await logged((log) => log.info("text with\nnewline", record));
     expect(lines).toHaveLength(1);
     expect(lines[0]).toContain('info "text with\\nnewline" ');
     expect(lines[0]).toContain(
@@ -136,15 +118,14 @@ describe("the log of an operation", () => {
   });
 
   it("L8: escapes C1 control characters too, which begin terminal sequences and lines", async () => {
-    const log = logger();
-    log.info("message with \u009b31m", { sequence: "a\u009b31mb", line: "a\u0085b", delete: "a\u007fb", accent: "é" });
-    await log.flush();
-    expect(written()[0]).toContain('info "message with \\u009b31m" ');
-    expect(written()[0]).toContain(' sequence="a\\u009b31mb" line="a\\u0085b" delete="a\\u007fb" accent=é ');
+    const record = { sequence: "a\u009b31mb", line: "a\u0085b", delete: "a\u007fb", accent: "é" };
+    const [line] = await logged((log) => log.info("message with \u009b31m", record));
+    expect(line).toContain('info "message with \\u009b31m" ');
+    expect(line).toContain(' sequence="a\\u009b31mb" line="a\\u0085b" delete="a\\u007fb" accent=é ');
   });
 
   it("M4: has a line that cannot wait at once, after those before it, in both places", async () => {
-    const filePath = join(directory, "cni.log");
+    const filePath = join(directory.path, "cni.log");
     const log = logger({ filePath });
     log.info("one");
     log.writeNow("info", "waiting for a lock", { holder: 42 });
@@ -158,11 +139,9 @@ describe("the log of an operation", () => {
   });
 
   it("L9: is dropped when nobody reads standard error, and the file says so", async () => {
-    const filePath = join(directory, "cni.log");
+    const filePath = join(directory.path, "cni.log");
     using pipe = fullPipe();
-    const log = logger({ filePath }, { standardError: pipe.fd });
-    log.info("one");
-    await log.flush();
+    await logged((log) => log.info("one"), { filePath }, { standardError: pipe.fd });
     expect(linesOf(filePath)).toEqual([
       expect.stringContaining("info one"),
       expect.stringContaining("error standard error takes nothing: write standard error: resource temporarily unavailable "),
@@ -170,47 +149,41 @@ describe("the log of an operation", () => {
   });
 
   it("tells an error with its causes", async () => {
-    const log = logger();
-    log.error("ADD failed", { error: new TortieError("internal", "outer", { cause: new TortieError("internal", "inner") }) });
-    await log.flush();
-    expect(written()[0]).toContain('error="outer: inner"');
+    const error = new TortieError("internal", "outer", { cause: new TortieError("internal", "inner") });
+    const [line] = await logged((log) => log.error("ADD failed", { error }));
+    expect(line).toContain('error="outer: inner"');
   });
 
   it("survives values that JSON does not know", async () => {
     const loop: Record<string, unknown> = {};
     loop.self = loop;
-    const log = logger();
-    log.info("x", { loop, big: { n: 1n } });
-    await log.flush();
-    expect(written()[0]).toContain('loop="[object Object]" big="[object Object]"');
+    const [line] = await logged((log) => log.info("x", { loop, big: { n: 1n } }));
+    expect(line).toContain('loop="[object Object]" big="[object Object]"');
   });
 
   it("hides secrets: those it is given, bearer tokens, and fields by their name", async () => {
-    const log = logger({}, { secrets: new Secrets("s3cr3t-t0ken", undefined, "") });
-    log.info("request with s3cr3t-t0ken failed", {
+    const record = {
       header: "Authorization: Bearer eyJhbGciOiJSUzI1NiJ9.abc",
       k8sAuthToken: "abc",
       password: "def",
       url: "https://x/?t=s3cr3t-t0ken",
-    });
-    await log.flush();
-    const text = written().join("\n");
+    };
+    const secrets = new Secrets("s3cr3t-t0ken", undefined, "");
+    const text = (await logged((log) => log.info("request with s3cr3t-t0ken failed", record), {}, { secrets })).join("\n");
     expect(text).not.toMatch(/s3cr3t|eyJ|abc|def/);
     expect(text).toContain("k8sAuthToken=[hidden] password=[hidden]");
   });
 
   it("does not fail when standard error is closed", async () => {
-    const gone = openSync(join(directory, "gone"), "a");
+    const gone = openSync(join(directory.path, "gone"), "a");
     closeSync(gone);
-    const log = logger({}, { standardError: gone });
-    log.info("x");
-    await expect(log.flush()).resolves.toBeUndefined();
+    await expect(logged((log) => log.info("x"), {}, { standardError: gone })).resolves.toEqual([]);
   });
 });
 
 describe("log_file_path", () => {
   it("gets the same lines, after what is there", async () => {
-    const filePath = join(directory, "cni.log");
+    const filePath = join(directory.path, "cni.log");
     writeFileSync(filePath, "before\n");
     const log = logger({ filePath });
     log.info("one");
@@ -222,32 +195,26 @@ describe("log_file_path", () => {
   it("is made with its directories, 0755 and 0644 (recording log-file)", async () => {
     const umask = process.umask(0);
     try {
-      const filePath = join(directory, "a", "b", "cni.log");
-      const log = logger({ filePath });
-      log.info("one");
-      await log.flush();
-      expect(linesOf(filePath)).toEqual(written());
+      const filePath = join(directory.path, "a", "b", "cni.log");
+      expect(await logged((log) => log.info("one"), { filePath })).toEqual(linesOf(filePath));
       expect(statSync(filePath).mode & 0o777).toBe(0o644);
-      expect(statSync(join(directory, "a", "b")).mode & 0o777).toBe(0o755);
+      expect(statSync(join(directory.path, "a", "b")).mode & 0o777).toBe(0o755);
     } finally {
       process.umask(umask);
     }
   });
 
   it("that cannot be written is told to standard error, and fails nothing", async () => {
-    writeFileSync(join(directory, "file"), "");
-    const filePath = join(directory, "file", "cni.log");
-    const log = logger({ filePath });
-    log.info("one");
-    await log.flush();
-    expect(written()).toEqual([
+    writeFileSync(join(directory.path, "file"), "");
+    const filePath = join(directory.path, "file", "cni.log");
+    expect(await logged((log) => log.info("one"), { filePath })).toEqual([
       expect.stringContaining("info one"),
       `2026-11-21T09:24:26.179Z error cannot write the log file ${filePath}: not a directory ${WHO}`,
     ]);
   });
 
   it("that refused lines once is not tried again by this operation", async () => {
-    const log = logger({ filePath: directory });
+    const log = logger({ filePath: directory.path });
     log.writeNow("info", "one");
     log.writeNow("info", "two");
     log.info("three");
@@ -256,44 +223,28 @@ describe("log_file_path", () => {
     expect(written().filter((line) => / info (one|two|three) /.test(line))).toHaveLength(3);
   });
 
-  it("that is a directory is told to standard error", async () => {
-    const log = logger({ filePath: directory });
-    log.info("one");
-    await log.flush();
-    expect(written()[1]).toContain("is a directory");
-  });
-
-  it("that is a FIFO which nobody reads does not stop the operation", async () => {
-    const filePath = join(directory, "fifo");
-    execaSync("mkfifo", [filePath]);
-    const log = logger({ filePath });
-    log.info("one");
-    await log.flush();
-    expect(written()[1]).toContain("no such device or address");
+  it.each<[string, (path: string) => void, string]>([
+    ["that is a directory is told to standard error", (path) => mkdirSync(path), "is a directory"],
+    ["that is a FIFO which nobody reads does not stop the operation", (path) => execaSync("mkfifo", [path]), "no such device or address"],
+    ["that is full is told to standard error", (path) => symlinkSync("/dev/full", path), "no space left on device"],
+  ])("%s", async (_, make, words) => {
+    const filePath = join(directory.path, "odd");
+    make(filePath);
+    const [, told] = await logged((log) => log.info("one"), { filePath });
+    expect(told).toContain(words);
   });
 
   it("L9: that is a FIFO whose reader has stopped does not stop the operation", async () => {
     using pipe = fullPipe();
-    const log = logger({ filePath: pipe.path });
-    log.info("one");
-    await log.flush();
-    expect(written()[1]).toContain("cannot write the log file");
-    expect(written()[1]).toContain("resource temporarily unavailable");
-  });
-
-  it("that is full is told to standard error", async () => {
-    const filePath = join(directory, "full");
-    symlinkSync("/dev/full", filePath);
-    const log = logger({ filePath });
-    log.info("one");
-    await log.flush();
-    expect(written()[1]).toContain("no space left on device");
+    const [, told] = await logged((log) => log.info("one"), { filePath: pipe.path });
+    expect(told).toContain("cannot write the log file");
+    expect(told).toContain("resource temporarily unavailable");
   });
 });
 
 /** A FIFO that has a reader and no room left; `fd` does not block. */
 function fullPipe(): Disposable & { readonly fd: number; readonly path: string } {
-  const path = join(directory, "full-fifo");
+  const path = join(directory.path, "full-fifo");
   execaSync("mkfifo", [path]);
   const fd = openSync(path, constants.O_RDWR | constants.O_NONBLOCK);
   for (const size of [4096, 1]) {
@@ -318,8 +269,16 @@ function logger(more: Partial<LogConfig> = {}, moreOptions: LoggerOptions = {}) 
   return createLogger(config(more), OPERATION, options(moreOptions));
 }
 
+/** What standard error has after an operation that logs so. */
+async function logged(write: (log: Logger) => void, more: Partial<LogConfig> = {}, moreOptions: LoggerOptions = {}): Promise<string[]> {
+  const log = logger(more, moreOptions);
+  write(log);
+  await log.flush();
+  return written();
+}
+
 function written(): string[] {
-  return linesOf(join(directory, "stderr"));
+  return linesOf(join(directory.path, "stderr"));
 }
 
 function linesOf(path: string): string[] {
