@@ -3,6 +3,7 @@ import type { ApiClient } from "../../lib/kubernetes/api-client.ts";
 import { createApiClient } from "../../lib/kubernetes/client/client.ts";
 import type { ClientLimits } from "../../lib/kubernetes/client/limits.ts";
 import type { ApiConfig, ApiServer, Identity, ServerTrust } from "../../lib/kubernetes/config/api-config.ts";
+import { closing } from "./closing.ts";
 import { fresh } from "./fixtures.ts";
 import { type Answering, TlsServer, type TlsServerOptions } from "./tls-server.ts";
 import { TestAuthority } from "./tls-server-certificates.ts";
@@ -11,15 +12,10 @@ import { TestAuthority } from "./tls-server-certificates.ts";
 export const authority = new TestAuthority();
 export const keyPair = authority.issue("/CN=api", "IP:127.0.0.1,DNS:kubernetes.default.svc");
 
-const ends = fresh(() => new AsyncDisposableStack());
+const servers = fresh(() => new DisposableStack());
 
 export function serve(answer: Answering, options: Partial<TlsServerOptions> = {}): TlsServer {
-  return ends.use(new TlsServer(answer, { keyPair, ...options }));
-}
-
-/** Closes what it is given when the test ends. */
-export function closing<T extends { close(): void }>(one: T): T {
-  return ends.adopt(one, () => one.close());
+  return servers.use(new TlsServer(answer, { keyPair, ...options }));
 }
 
 /** A client that does not wait long. */

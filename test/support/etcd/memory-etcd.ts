@@ -4,9 +4,8 @@
  */
 import { createServer, type IncomingMessage } from "node:http";
 import { type EtcdDatastore, type EtcdOptions, etcdDatastore } from "../../../lib/datastore/etcd/etcd-datastore.ts";
-import { resolveEtcdSettings } from "../../../lib/datastore/etcd/settings.ts";
 import { type Fields, isObject, objects, parseObject, section, text } from "../../../lib/json/decode.ts";
-import { NO_ETCD } from "./no-etcd.ts";
+import { settingsOf } from "./no-etcd.ts";
 
 /** What is said instead of the truth. */
 export interface Reply {
@@ -61,7 +60,7 @@ export class MemoryEtcd implements Disposable {
 
   /** A client of its own, with little patience. @param others members that are asked too */
   datastore(options: EtcdOptions = {}, ...others: readonly string[]): EtcdDatastore {
-    const settings = resolveEtcdSettings({ ...NO_ETCD, endpoints: [this.url, ...others].join(",") }, {});
+    const settings = settingsOf([this.url, ...others].join(","));
     return etcdDatastore(settings, { random: () => 0, ...options, limits: { ...HASTY, ...options.limits } });
   }
 

@@ -5,16 +5,12 @@ import { MemoryEtcd } from "../../../../support/etcd/memory-etcd.ts";
 describeDatastore(
   "etcd",
   async () => {
-    const etcd = await MemoryEtcd.start();
-    const [datastore, other] = [etcd.datastore(), etcd.datastore()];
+    const ends = new AsyncDisposableStack();
+    const etcd = ends.use(await MemoryEtcd.start());
     return {
-      datastore,
-      other,
-      async [Symbol.asyncDispose]() {
-        await datastore[Symbol.asyncDispose]();
-        await other[Symbol.asyncDispose]();
-        etcd[Symbol.dispose]();
-      },
+      datastore: ends.use(etcd.datastore()),
+      other: ends.use(etcd.datastore()),
+      [Symbol.asyncDispose]: () => ends.disposeAsync(),
     };
   },
   { hasOwnEndpoints: true },

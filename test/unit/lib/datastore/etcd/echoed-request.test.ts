@@ -1,20 +1,13 @@
 /** A member, or something before it, that repeats the request in its answer: nobody reads the password, the token or the key there. */
-import { createServer, type IncomingMessage, type Server } from "node:http";
 import { renderError } from "../../../../../lib/cni/error-output.ts";
 import { etcdDatastore } from "../../../../../lib/datastore/etcd/etcd-datastore.ts";
-import { resolveEtcdSettings } from "../../../../../lib/datastore/etcd/settings.ts";
 import { formatFields } from "../../../../../lib/log/format.ts";
-import { NO_ETCD } from "../../../../support/etcd/no-etcd.ts";
+import { settingsOf } from "../../../../support/etcd/no-etcd.ts";
+import { type Answering, type Reply, TlsServer } from "../../../../support/tls-server.ts";
 
 const PASSWORD = "correct-horse-battery-staple";
 const TOKEN = "KFLqwTzUaPqvNkdB.1234567";
 const REVISION = { header: { revision: "5" } };
-
-interface Reply {
-  readonly status: number;
-  readonly body: string;
-  readonly headers?: Readonly<Record<string, string>>;
-}
 
 /** What the member does with a request, whose secrets are those in `sent`. */
 type Echo = (sent: string) => Reply;
@@ -37,31 +30,10 @@ const FORMS: readonly (readonly [string, Echo])[] = [
   ["in a header", (sent) => ({ status: 200, body: "{}", headers: { "Content-Encoding": sent.replace(/[^A-Za-z0-9.-]/g, "") } })],
 ];
 
-let server: Server;
-let reply: (request: IncomingMessage, body: string) => Reply;
-beforeAll(async () => {
-  server = createServer((request, response) => {
-    const parts: Buffer[] = [];
-    request.on("data", (part: Buffer) => parts.push(part));
-    request.on("end", () => {
-      const { status, body, headers = {} } = reply(request, Buffer.concat(parts).toString());
-      response.writeHead(status, { "Content-Type": "application/json", ...headers });
-      response.end(body);
-    });
-  });
-  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
-});
-afterAll(() => {
-  server.closeAllConnections();
-  server.close();
-});
-
 /** Everything that is said of a failed read: the CNI error, the log, and the error itself. */
-async function said(): Promise<string> {
-  const address = server.address();
-  if (typeof address !== "object" || address === null) throw new Error("the server does not listen");
-  const env = { ETCD_USERNAME: "plugins", ETCD_PASSWORD: PASSWORD };
-  const settings = resolveEtcdSettings({ ...NO_ETCD, endpoints: `http://127.0.0.1:${address.port}` }, env);
+async function said(answer: Answering): Promise<string> {
+  using server = new TlsServer(answer, { keyPair: undefined });
+  const settings = settingsOf(`http://127.0.0.1:${server.port}`, { ETCD_USERNAME: "plugins", ETCD_PASSWORD: PASSWORD });
   await using datastore = etcdDatastore(settings, { limits: { request: 300, least: 300, firstPause: 1, longestPause: 1 } });
   const error: unknown = await datastore.handles.get("net.c1").then(
     () => new Error("there was no failure"),
@@ -83,19 +55,18 @@ function expectNothingOf(secret: string, text: string): void {
 
 describe.each(FORMS)("A refusal that repeats the request %s", (_, echo) => {
   it("is told without the password, when it refuses the user", async () => {
-    reply = (_request, body) => echo(body);
-    const text = await said();
+    const text = await said(({ body }) => echo(body));
     expect(text).toContain("/calico/ipam/v2/handle/net.c1");
     expect(text).not.toContain("there was no failure");
     expectNothingOf(PASSWORD, text);
   });
 
   it("is told without the token, when it refuses a request", async () => {
-    reply = (request, body) =>
-      request.url === "/v3/auth/authenticate"
+    const text = await said(({ target, headers, body }) =>
+      target === "/v3/auth/authenticate"
         ? { status: 200, body: JSON.stringify({ ...REVISION, token: TOKEN }) }
-        : echo(`Authorization: ${request.headers.authorization} ${body}`);
-    const text = await said();
+        : echo(`Authorization: ${headers.authorization} ${body}`),
+    );
     expect(text).toContain("/calico/ipam/v2/handle/net.c1");
     expect(text).not.toContain("there was no failure");
     expectNothingOf(TOKEN, text);

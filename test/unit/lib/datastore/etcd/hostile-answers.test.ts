@@ -1,10 +1,10 @@
 /** What comes back from something that is no etcd, or no honest one: a clear error, within limits, and nothing of it believed. */
-import { createServer, type Server } from "node:http";
 import { EtcdClient } from "../../../../../lib/datastore/etcd/etcd-client.ts";
 import { etcdDatastore } from "../../../../../lib/datastore/etcd/etcd-datastore.ts";
 import { KeyValueStore } from "../../../../../lib/datastore/etcd/key-value-store.ts";
-import { resolveEtcdSettings } from "../../../../../lib/datastore/etcd/settings.ts";
-import { NO_ETCD } from "../../../../support/etcd/no-etcd.ts";
+import { settingsOf } from "../../../../support/etcd/no-etcd.ts";
+import { fresh } from "../../../../support/fixtures.ts";
+import { type Reply, TlsServer } from "../../../../support/tls-server.ts";
 
 const KEY = "/calico/ipam/v2/handle/net.c1";
 const HANDLE = { id: "net.c1", blocks: { "10.60.0.0/26": 1 } };
@@ -12,47 +12,13 @@ const HEADER = { cluster_id: "1", member_id: "2", revision: "9007199254740993", 
 const pair = (changes: object = {}) => ({ key: btoa(KEY), value: btoa('{"block":{}}'), mod_revision: "7", ...changes });
 const IMPATIENT = { request: 2_000, least: 2_000, firstPause: 1, longestPause: 1, refused: 20 };
 
-interface Reply {
-  readonly body: string | Buffer;
-  readonly headers?: Readonly<Record<string, string>>;
-  /** The connection ends behind so much of the body. */
-  readonly cutAfter?: number;
-  /** It stays open, and nothing comes any more. */
-  readonly isHeld?: true;
-  /** To the next request; the same again when absent. */
-  readonly next?: Reply;
-}
+/** One after the other; the last one for ever. */
+let answers: readonly Reply[];
+const server = fresh(() => new TlsServer((_, index) => answers[Math.min(index, answers.length - 1)] ?? "close", { keyPair: undefined }));
 
-let server: Server;
-let answer: Reply;
-let asked = 0;
-beforeAll(async () => {
-  server = createServer((request, response) => {
-    asked++;
-    request.resume().on("end", () => {
-      const { body, headers = {}, cutAfter, isHeld, next } = answer;
-      answer = next ?? answer;
-      response.writeHead(200, { "Content-Type": "application/json", ...headers });
-      if (isHeld) return void response.write(body);
-      if (cutAfter === undefined) return void response.end(body);
-      response.write(body.slice(0, cutAfter), () => response.destroy());
-    });
-  });
-  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
-});
-afterAll(() => {
-  server.closeAllConnections();
-  server.close();
-});
-beforeEach(() => {
-  asked = 0;
-});
-
-function settings() {
-  const address = server.address();
-  if (typeof address !== "object" || address === null) throw new Error("the server does not listen");
-  return resolveEtcdSettings({ ...NO_ETCD, endpoints: `http://127.0.0.1:${address.port}` }, {});
-}
+const saying = (body: string | object): Reply => ({ status: 200, body: typeof body === "string" ? body : JSON.stringify(body) });
+const head = (...lines: readonly string[]) => `HTTP/1.1 200 OK\r\n${["Content-Type: application/json", ...lines].join("\r\n")}\r\n\r\n`;
+const settings = () => settingsOf(`http://127.0.0.1:${server.port}`);
 
 /** The error of a read, or a text where there is none. */
 async function failureOf(read: (store: KeyValueStore) => Promise<unknown>): Promise<unknown> {
@@ -91,56 +57,52 @@ describe("An answer to a read", () => {
     ["has a value of another type", { header: HEADER, kvs: [pair({ value: { a: 1 } })] }],
     ["is about another key", { header: HEADER, kvs: [pair({ key: btoa("/calico/ipam/v2/handle/net.c2") })] }],
   ])("that %s is refused, naming the member, at the first try", async (_, body) => {
-    answer = { body: typeof body === "string" ? body : JSON.stringify(body) };
+    answers = [saying(body)];
     expect(await failureOf((store) => store.get(KEY))).toMatchObject({
       name: "EtcdError",
       message: expect.stringMatching(/^etcd http:\/\/127\.0\.0\.1:\d+\/v3\/kv\/range: the answer is not understood: /),
     });
-    expect(asked).toBe(1);
+    expect(server.requests).toHaveLength(1);
   });
 
   it("that lists keys which nobody asked for is refused", async () => {
-    answer = { body: JSON.stringify({ header: HEADER, kvs: [pair(), pair({ key: btoa("/other") })] }) };
+    answers = [saying({ header: HEADER, kvs: [pair(), pair({ key: btoa("/other") })] })];
     expect(await failureOf((store) => store.list("/calico/ipam/v2/handle/"))).toMatchObject({ message: expect.stringContaining("/other") });
   });
 
   it("that always promises more, and has nothing new, ends", async () => {
-    const more = JSON.stringify({ header: HEADER, kvs: [pair()], more: true });
-    answer = { body: more, next: { body: more, next: { body: JSON.stringify({ header: HEADER }) } } };
+    const more = saying({ header: HEADER, kvs: [pair()], more: true });
+    answers = [more, more, saying({ header: HEADER })];
     expect(await failureOf((store) => store.list("/calico/ipam/v2/handle/"))).toMatchObject({
       message: expect.stringContaining("not understood"),
     });
-    expect(asked).toBe(2);
+    expect(server.requests).toHaveLength(2);
   });
 
   it("keeps a revision beyond 2^53 as it is", async () => {
-    answer = { body: JSON.stringify({ header: HEADER, kvs: [pair({ mod_revision: "9007199254740993" })] }) };
+    answers = [saying({ header: HEADER, kvs: [pair({ mod_revision: "9007199254740993" })] })];
     const client = new EtcdClient(settings());
     expect(await new KeyValueStore(client).get(KEY)).toMatchObject({ modRevision: "9007199254740993" });
     client.close();
   });
 
   it("that is announced as larger than memory is refused before it is read", async () => {
-    answer = { body: "{}", headers: { "Content-Length": String(10 ** 12) }, isHeld: true };
+    answers = [{ raw: `${head(`Content-Length: ${10 ** 12}`)}{}` }];
     expect(await failureOf((store) => store.get(KEY))).toMatchObject({ message: expect.stringContaining("its body is larger than") });
-    expect(asked).toBe(1);
+    expect(server.requests).toHaveLength(1);
   });
 
   it("that breaks off is asked for again", async () => {
-    answer = {
-      body: "x".repeat(10),
-      headers: { "Content-Length": "1000" },
-      cutAfter: 10,
-      next: { body: JSON.stringify({ header: HEADER }) },
-    };
+    answers = [{ raw: `${head("Content-Length: 1000")}xxxxxxxxxx`, close: true }, saying({ header: HEADER })];
     const client = new EtcdClient(settings());
     expect(await new KeyValueStore(client).get(KEY)).toBeUndefined();
-    expect(asked).toBe(2);
+    expect(server.requests).toHaveLength(2);
     client.close();
   });
 
   it("that is compressed without being asked to is refused", async () => {
-    answer = { body: Buffer.from(Bun.gzipSync(JSON.stringify({ header: HEADER }))), headers: { "Content-Encoding": "gzip" } };
+    const body = Bun.gzipSync(JSON.stringify({ header: HEADER }));
+    answers = [{ raw: Buffer.concat([Buffer.from(head("Content-Encoding: gzip", `Content-Length: ${body.length}`)), body]) }];
     expect(await failureOf((store) => store.get(KEY))).toMatchObject({ message: expect.stringContaining("gzip") });
   });
 });
@@ -154,7 +116,7 @@ describe("An answer to a write", () => {
     ["says that it was not done, and not what is there", { header: HEADER }],
     ["has another key there", { header: HEADER, responses: [{ response_range: { kvs: [pair({ key: btoa("/other") })] } }] }],
   ])("that %s is refused", async (_, body) => {
-    answer = { body: JSON.stringify(body) };
+    answers = [saying(body)];
     for (const write of [
       (store: KeyValueStore) => store.create(KEY, "1"),
       (store: KeyValueStore) => store.update(KEY, "1", "7"),
@@ -168,7 +130,7 @@ describe("An answer to a write", () => {
   });
 
   it("is told by the datastore as a store that is not available, with the object's key", async () => {
-    answer = { body: '{"ok":true}' };
+    answers = [saying({ ok: true })];
     await using datastore = etcdDatastore(settings(), { limits: IMPATIENT });
     await expect(datastore.handles.create(HANDLE.id, HANDLE)).rejects.toMatchObject({
       failure: "unavailable",

@@ -1,15 +1,12 @@
 /** The record of a pod in etcd, which is one for all its interfaces. */
 import { MemoryEtcd } from "../../../../support/etcd/memory-etcd.ts";
+import { fresh } from "../../../../support/fixtures.ts";
 import { sampleEndpoint } from "../../../../support/samples.ts";
 
 const KEY = { namespace: "shop", name: "worker--1-k8s-cart--x2x8q-eth0" };
 const of = (containerID: string, name = KEY.name) => sampleEndpoint(KEY.namespace, name, { containerID });
 
-let etcd: MemoryEtcd;
-beforeEach(async () => {
-  etcd = await MemoryEtcd.start();
-});
-afterEach(() => etcd[Symbol.dispose]());
+const etcd = fresh(MemoryEtcd.start);
 
 describe("the record of a pod", () => {
   it("is cleared whatever interface a DEL of its container names, and no other pod's is", async () => {

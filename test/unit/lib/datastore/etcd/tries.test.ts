@@ -1,9 +1,10 @@
 /** Whether a request to etcd is tried again, by which member, and what is said when it is not: members refuse here when told to. */
 import { EtcdClient } from "../../../../../lib/datastore/etcd/etcd-client.ts";
 import { KeyValueStore } from "../../../../../lib/datastore/etcd/key-value-store.ts";
-import { resolveEtcdSettings } from "../../../../../lib/datastore/etcd/settings.ts";
+import { closing } from "../../../../support/closing.ts";
 import { type Asked, MemoryEtcd, type Reply } from "../../../../support/etcd/memory-etcd.ts";
-import { NO_ETCD } from "../../../../support/etcd/no-etcd.ts";
+import { settingsOf } from "../../../../support/etcd/no-etcd.ts";
+import { fresh } from "../../../../support/fixtures.ts";
 
 const HANDLE = { id: "net.c1", blocks: { "10.60.0.0/26": 1 } };
 const KEY = "/calico/ipam/v2/handle/net.c1";
@@ -13,11 +14,7 @@ const CODES = { permissionDenied: 7, resourceExhausted: 8, outOfRange: 11, unava
 
 const refusal = (code: number, message: string): Reply => ({ status: 400, body: JSON.stringify({ error: message, code, message }) });
 
-let etcd: MemoryEtcd;
-beforeEach(async () => {
-  etcd = await MemoryEtcd.start();
-});
-afterEach(() => etcd[Symbol.dispose]());
+const etcd = fresh(MemoryEtcd.start);
 
 describe("a request that a member refuses", () => {
   it.each([
@@ -44,14 +41,13 @@ describe("a request that a member refuses", () => {
   it("because the member does not run goes to the next one, however little time there is for those that do not run", async () => {
     etcd.put(KEY, '{"block":{"10.60.0.0/26":1}}');
     // The members are asked in their order.
-    const settings = resolveEtcdSettings({ ...NO_ETCD, endpoints: `${NOBODY},${etcd.url}` }, {});
-    const client = new EtcdClient(settings, { random: () => 0, limits: { request: 5_000, least: 5_000, refused: 0 } });
+    const settings = settingsOf(`${NOBODY},${etcd.url}`);
+    const client = closing(new EtcdClient(settings, { random: () => 0, limits: { request: 5_000, least: 5_000, refused: 0 } }));
     expect(await new KeyValueStore(client).get(KEY)).toMatchObject({ key: KEY });
-    client.close();
   });
 
   describe("because of its token", () => {
-    const settings = () => resolveEtcdSettings({ ...NO_ETCD, endpoints: etcd.url }, { ETCD_USERNAME: "plugins", ETCD_PASSWORD: "p" });
+    const settings = () => settingsOf(etcd.url, { ETCD_USERNAME: "plugins", ETCD_PASSWORD: "p" });
 
     /** @param good the only token that is taken: the n-th that was given is `t<n>` @returns with which tokens something was asked */
     function guarded(good: string, code: number, words: string): readonly (string | undefined)[] {
@@ -72,17 +68,15 @@ describe("a request that a member refuses", () => {
       ["finds too old", 3, "etcdserver: revision of auth store is old"],
     ])("which it %s is tried again with a new one", async (_, code, words) => {
       const tokens = guarded("t2", code, words);
-      const client = new EtcdClient(settings());
+      const client = closing(new EtcdClient(settings()));
       expect(await new KeyValueStore(client).get(KEY)).toBeUndefined();
-      client.close();
       expect(tokens).toEqual(["t1", "t2"]);
     });
 
     it("and its next one too fails", async () => {
       const tokens = guarded("none", 16, "etcdserver: invalid auth token");
-      const client = new EtcdClient(settings());
+      const client = closing(new EtcdClient(settings()));
       await expect(new KeyValueStore(client).get(KEY)).rejects.toMatchObject({ code: 16 });
-      client.close();
       expect(tokens).toEqual(["t1", "t2"]);
     });
   });
@@ -129,10 +123,8 @@ describe("a stream that no member begins", () => {
   it("is asked of each of them once", async () => {
     using other = await MemoryEtcd.start();
     for (const member of [etcd, other]) member.intercept = () => refusal(CODES.unavailable, "etcdserver: no leader");
-    const settings = resolveEtcdSettings({ ...NO_ETCD, endpoints: `${etcd.url},${other.url}` }, {});
-    const client = new EtcdClient(settings);
+    const client = closing(new EtcdClient(settingsOf(`${etcd.url},${other.url}`)));
     await expect(client.stream("/v3/watch", {}, new AbortController().signal)).rejects.toMatchObject({ code: CODES.unavailable });
-    client.close();
     expect([etcd.asked.length, other.asked.length]).toEqual([1, 1]);
   });
 });
@@ -143,11 +135,10 @@ describe("a stream that fails for a moment", () => {
       if (path === "/v3/auth/authenticate") return { status: 200, body: JSON.stringify({ header: { revision: "1" }, token: "t" }) };
       return path === "/v3/watch" ? refusal(CODES.unavailable, "etcdserver: no leader") : undefined;
     };
-    const settings = resolveEtcdSettings({ ...NO_ETCD, endpoints: etcd.url }, { ETCD_USERNAME: "plugins", ETCD_PASSWORD: "p" });
-    const client = new EtcdClient(settings);
+    const settings = settingsOf(etcd.url, { ETCD_USERNAME: "plugins", ETCD_PASSWORD: "p" });
+    const client = closing(new EtcdClient(settings));
     await expect(client.stream("/v3/watch", {}, new AbortController().signal)).rejects.toMatchObject({ code: CODES.unavailable });
     expect(await new KeyValueStore(client).get(KEY)).toBeUndefined();
-    client.close();
     expect(etcd.count("authenticate")).toBe(1);
   });
 });

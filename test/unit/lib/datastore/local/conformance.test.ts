@@ -1,24 +1,17 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openLocalDatastore } from "../../../../../lib/datastore/local/local-datastore.ts";
 import { describeDatastore } from "../../../../support/datastore-conformance.ts";
+import { TemporaryDirectory } from "../../../../support/fixtures.ts";
 
 describeDatastore(
   "the local store",
   async () => {
-    const directory = mkdtempSync(join(tmpdir(), "tortie-store-"));
-    const path = join(directory, "tortie.db");
-    const datastore = openLocalDatastore(path);
-    const other = openLocalDatastore(path);
+    const ends = new AsyncDisposableStack();
+    const path = join(ends.use(new TemporaryDirectory()).path, "tortie.db");
     return {
-      datastore,
-      other,
-      async [Symbol.asyncDispose]() {
-        await datastore[Symbol.asyncDispose]();
-        await other[Symbol.asyncDispose]();
-        rmSync(directory, { recursive: true });
-      },
+      datastore: ends.use(openLocalDatastore(path)),
+      other: ends.use(openLocalDatastore(path)),
+      [Symbol.asyncDispose]: () => ends.disposeAsync(),
     };
   },
   { hasOwnEndpoints: true },

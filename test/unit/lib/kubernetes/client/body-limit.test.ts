@@ -1,6 +1,7 @@
 /** Bodies that are larger than anything that was asked for: they are given up while they are read, whatever stands between. */
 import { Transport } from "../../../../../lib/kubernetes/client/transport.ts";
-import { apiConfigFor, closing, serve } from "../../../../support/api-behind-tls.ts";
+import { apiConfigFor, serve } from "../../../../support/api-behind-tls.ts";
+import { closing } from "../../../../support/closing.ts";
 import { ConnectProxy } from "../../../../support/connect-proxy.ts";
 import type { Reply } from "../../../../support/tls-server.ts";
 

@@ -1,7 +1,8 @@
 import { createServer } from "node:http";
 import type { ApiClient } from "../../../../../lib/kubernetes/api-client.ts";
 import { DEFAULT_LIMITS } from "../../../../../lib/kubernetes/client/limits.ts";
-import { authority, closing, connect, keyPair, serve } from "../../../../support/api-behind-tls.ts";
+import { authority, connect, keyPair, serve } from "../../../../support/api-behind-tls.ts";
+import { closing } from "../../../../support/closing.ts";
 import type { Answering } from "../../../../support/tls-server.ts";
 import { TestAuthority } from "../../../../support/tls-server-certificates.ts";
 

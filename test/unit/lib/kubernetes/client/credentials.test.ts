@@ -5,7 +5,8 @@ import type { ApiClient } from "../../../../../lib/kubernetes/api-client.ts";
 import { openApiClient } from "../../../../../lib/kubernetes/client/client.ts";
 import { runCredentialPlugin } from "../../../../../lib/kubernetes/client/credential-plugin.ts";
 import type { ApiConfig, CredentialPlugin } from "../../../../../lib/kubernetes/config/api-config.ts";
-import { apiConfigFor, authority, closing, connect, serve } from "../../../../support/api-behind-tls.ts";
+import { apiConfigFor, authority, connect, serve } from "../../../../support/api-behind-tls.ts";
+import { closing } from "../../../../support/closing.ts";
 import { fresh, TemporaryDirectory } from "../../../../support/fixtures.ts";
 import type { Answering, TlsServer } from "../../../../support/tls-server.ts";
 

@@ -1,7 +1,8 @@
 /** Something between node and API server that repeats the request in its refusal, as firewalls for the web and debugging proxies do. */
 import { renderError } from "../../../../../lib/cni/error-output.ts";
 import { formatFields } from "../../../../../lib/log/format.ts";
-import { authority, type ConfigChange, closing, connect, serve } from "../../../../support/api-behind-tls.ts";
+import { authority, type ConfigChange, connect, serve } from "../../../../support/api-behind-tls.ts";
+import { closing } from "../../../../support/closing.ts";
 import { ConnectProxy } from "../../../../support/connect-proxy.ts";
 import type { Reply, SeenRequest } from "../../../../support/tls-server.ts";
 

@@ -4,12 +4,10 @@ import { decodeNetworkConfig } from "../../../../../lib/config/decode.ts";
 import { ApiConnection } from "../../../../../lib/kubernetes/client/connection.ts";
 import { execute } from "../../../../../lib/kubernetes/client/exec.ts";
 import { resolveApiConfig } from "../../../../../lib/kubernetes/config/resolve.ts";
-import { fresh } from "../../../../support/fixtures.ts";
+import { closing } from "../../../../support/closing.ts";
 
 const TARGET = { namespace: "kube-system", pod: "tortie-node-1", container: "tortie-node" };
 const [STDOUT, STDERR, STATUS] = [1, 2, 3];
-
-const stack = fresh(() => new AsyncDisposableStack());
 
 interface Played {
   /** Pairs of stream and text. */
@@ -40,10 +38,10 @@ function play({ messages = [], refusal, ends = false }: Played) {
     },
   });
   server.unref();
-  stack.defer(() => server.stop(true));
+  closing({ close: () => void server.stop(true) });
   const env = { K8S_API_ENDPOINT: `http://127.0.0.1:${server.port}` };
   const config = resolveApiConfig(decodeNetworkConfig({ policy: { k8s_auth_token: "secret-token" } }), env);
-  const connection = stack.adopt(new ApiConnection(config), (one) => one.close());
+  const connection = closing(new ApiConnection(config));
   const run = (signal = AbortSignal.timeout(10_000)) => execute(connection, TARGET, ["tortiectl", "explain", "pod a/b"], signal);
   return { asked, run };
 }

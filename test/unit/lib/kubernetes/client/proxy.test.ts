@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { execa } from "execa";
-import { apiConfigFor, authority, closing, connect, keyPair, serve } from "../../../../support/api-behind-tls.ts";
+import { apiConfigFor, authority, connect, keyPair, serve } from "../../../../support/api-behind-tls.ts";
+import { closing } from "../../../../support/closing.ts";
 import { ConnectProxy } from "../../../../support/connect-proxy.ts";
 import { TestAuthority } from "../../../../support/tls-server-certificates.ts";
 

@@ -2,7 +2,8 @@
 
 import { ApiConnection } from "../../../../../lib/kubernetes/client/connection.ts";
 import type { ApiConfig } from "../../../../../lib/kubernetes/config/api-config.ts";
-import { apiConfigFor, type ConfigChange, closing, serve } from "../../../../support/api-behind-tls.ts";
+import { apiConfigFor, type ConfigChange, serve } from "../../../../support/api-behind-tls.ts";
+import { closing } from "../../../../support/closing.ts";
 import type { Answering, TlsServer } from "../../../../support/tls-server.ts";
 
 const LONG_MS = 60_000;

@@ -2,7 +2,8 @@
 import { text } from "../../../../../lib/json/decode.ts";
 import { ApiConnection } from "../../../../../lib/kubernetes/client/connection.ts";
 import { Informers } from "../../../../../lib/kubernetes/watch/informers.ts";
-import { apiConfigFor, closing, serve } from "../../../../support/api-behind-tls.ts";
+import { apiConfigFor, serve } from "../../../../support/api-behind-tls.ts";
+import { closing } from "../../../../support/closing.ts";
 import { FakeClock, settled } from "../../../../support/fake-clock.ts";
 import { ending } from "../../../../support/fixtures.ts";
 import type { Answering } from "../../../../support/tls-server.ts";
