@@ -1,8 +1,8 @@
-import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync, readlinkSync, readSync, rmSync, writeSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { closeSync, openSync, readdirSync, readFileSync, readlinkSync, readSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { execaSync } from "execa";
 import { startWrite } from "../../../../lib/system/background-write.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
 /** Capacity of a pipe (pipe(7)). */
 const PIPE_BYTES = 65536;
@@ -10,17 +10,13 @@ const PIPE_BYTES = 65536;
 const THREADS = 20;
 
 describe("a write in the background", () => {
-  let dir = "";
+  const dir = fresh(() => new TemporaryDirectory());
   let fd = -1;
   beforeEach(() => {
-    dir = mkdtempSync(join(tmpdir(), "tortie-write-"));
-    execaSync("mkfifo", [join(dir, "pipe")]);
-    fd = openSync(join(dir, "pipe"), "r+");
+    execaSync("mkfifo", [join(dir.path, "pipe")]);
+    fd = openSync(join(dir.path, "pipe"), "r+");
   });
-  afterEach(() => {
-    closeSync(fd);
-    rmSync(dir, { recursive: true });
-  });
+  afterEach(() => closeSync(fd));
 
   it("does not hold up its caller when the kernel does not take the bytes, and ends when it does", () => {
     writeSync(fd, new Uint8Array(PIPE_BYTES));
@@ -37,11 +33,11 @@ describe("a write in the background", () => {
 
   it("M3: goes where it was meant to go when its caller has closed the descriptor and something else has the number", () => {
     writeSync(fd, new Uint8Array(PIPE_BYTES));
-    const other = join(dir, "other");
+    const other = join(dir.path, "other");
     // Every thread that the C library has is busy, so that the write that matters has not begun.
-    const busy = Array.from({ length: THREADS }, (_, index) => fullPipe(join(dir, `busy${index}`)));
+    const busy = Array.from({ length: THREADS }, (_, index) => fullPipe(join(dir.path, `busy${index}`)));
     for (const one of busy) startWrite(one, new TextEncoder().encode("x"));
-    const given = openSync(join(dir, "pipe"), "r+");
+    const given = openSync(join(dir.path, "pipe"), "r+");
     const write = startWrite(given, new TextEncoder().encode("late"));
     closeSync(given);
     const stranger = openSync(other, "w+");
@@ -57,7 +53,7 @@ describe("a write in the background", () => {
   });
 
   it("leaves no descriptor open when it is over, even if nobody asks", async () => {
-    const open = () => readdirSync("/proc/self/fd").filter((name) => isPipe(`/proc/self/fd/${name}`, dir)).length;
+    const open = () => readdirSync("/proc/self/fd").filter((name) => isPipe(`/proc/self/fd/${name}`, dir.path)).length;
     for (let times = 0; times < 10; times++) startWrite(fd, new TextEncoder().encode("x"));
     for (const end = Date.now() + 10_000; open() > 1 && Date.now() < end; ) await Bun.sleep(20);
     expect(open()).toBe(1);

@@ -1,18 +1,18 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Environment } from "../../../../../lib/cni/protocol.ts";
 import { exportedSettings } from "../../../../../lib/config/datastore-choice.ts";
 import { decodeNetworkConfig } from "../../../../../lib/config/decode.ts";
 import { resolveEtcdSettings } from "../../../../../lib/datastore/etcd/settings.ts";
 import type { JsonObject } from "../../../../../lib/json/value.ts";
+import { TemporaryDirectory } from "../../../../support/fixtures.ts";
 
-const dir = mkdtempSync(join(tmpdir(), "tortie-etcd-settings-"));
-afterAll(() => rmSync(dir, { recursive: true }));
+const dir = new TemporaryDirectory();
+afterAll(() => dir[Symbol.dispose]());
 
 function file(name: string, text: string): string {
-  writeFileSync(join(dir, name), text);
-  return join(dir, name);
+  writeFileSync(join(dir.path, name), text);
+  return join(dir.path, name);
 }
 
 const CERTIFICATE = file("c.crt", "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n");

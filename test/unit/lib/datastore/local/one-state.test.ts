@@ -1,21 +1,16 @@
 /** What a list and a revision of the local store promise while other processes write, and while the clock is set. */
 import { Database } from "bun:sqlite";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { LocalCollection } from "../../../../../lib/datastore/local/local-datastore.ts";
 import { ObjectStore } from "../../../../../lib/datastore/local/object-store.ts";
+import { fresh, TemporaryDirectory } from "../../../../support/fixtures.ts";
 
-let directory: string;
+const directory = fresh(() => new TemporaryDirectory());
 let path: string;
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "tortie-one-state-"));
-  path = join(directory, "tortie.db");
+  path = join(directory.path, "tortie.db");
 });
-afterEach(() => {
-  jest.restoreAllMocks();
-  rmSync(directory, { recursive: true });
-});
+afterEach(() => jest.restoreAllMocks());
 
 const text = (value: string) => ({ value, detail: null, room: null });
 
