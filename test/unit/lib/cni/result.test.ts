@@ -2,6 +2,7 @@ import { CNI_VERSIONS, type CniResult, type CniVersion } from "../../../../lib/c
 import { parseResult, renderResult } from "../../../../lib/cni/result.ts";
 import { TortieError } from "../../../../lib/errors/errors.ts";
 import { parseJson } from "../../../../lib/json/parse.ts";
+import { thrownBy } from "../../../support/thrown.ts";
 import recordings from "./fixtures/recorded-results.json";
 
 const versionIn = (text: string): CniVersion => JSON.parse(text).cniVersion;
@@ -171,12 +172,7 @@ describe("parseResult", () => {
     ['{"cniVersion": "0.2.0", "ip4": "10.0.0.1/32"}', "CNI result: ip4: expected an object, found a string"],
     ['{"cniVersion": "0.2.0", "ip4": {"routes": []}}', "CNI result: ip4.ip: missing"],
   ])("refuses %s", (text, message) => {
-    let refusal: unknown;
-    try {
-      parse(text);
-    } catch (error) {
-      refusal = error;
-    }
+    const refusal = thrownBy(() => parse(text));
     expect(refusal).toBeInstanceOf(TortieError);
     expect(refusal).toMatchObject({ word: "result-invalid", code: 999, message: expect.stringContaining(message) });
   });

@@ -2,6 +2,7 @@ import { decodeNetworkConfig } from "../../../../lib/config/decode.ts";
 import { TortieError } from "../../../../lib/errors/errors.ts";
 import { type JsonObject, type JsonValue, RawNumber } from "../../../../lib/json/value.ts";
 import { knownKeys } from "../../../support/known-keys.ts";
+import { thrownBy } from "../../../support/thrown.ts";
 import { words } from "../../../support/words.ts";
 
 /** The type of every key, written out by hand from C§1.2 and docs/reference/configuration.md. */
@@ -124,34 +125,31 @@ describe("the message about a wrong type", () => {
     [{ Ipam: { Assign_IPv6: 1 } }, "Ipam.Assign_IPv6 must be a string, not the number 1"],
     [{ burst: new RawNumber("12345678901234567890123") }, "burst must be an integer, not the number 12345678901234567890123"],
   ])("names the key's path and the value: %j", (netconf, text) => {
-    expect(errorOf(() => decodeNetworkConfig(netconf)).message).toBe(`failed to load netconf: ${text}`);
+    expect(thrownBy(() => decodeNetworkConfig(netconf))).toMatchObject({ message: `failed to load netconf: ${text}` });
   });
 
   it("cuts long values", () => {
-    const { message } = errorOf(() => decodeNetworkConfig({ mtu: "9".repeat(10_000_000) }));
-    expect(message.length).toBeLessThan(200);
+    expect(String(thrownBy(() => decodeNetworkConfig({ mtu: "9".repeat(10_000_000) }))).length).toBeLessThan(200);
   });
 
   it("never shows what stands where a token belongs", () => {
-    const { message } = errorOf(() => decodeNetworkConfig({ policy: { k8s_auth_token: 123456789 } }));
-    expect(message).toBe("failed to load netconf: policy.k8s_auth_token must be a string, not a number");
+    const error = thrownBy(() => decodeNetworkConfig({ policy: { k8s_auth_token: 123456789 } }));
+    expect(error).toMatchObject({ message: "failed to load netconf: policy.k8s_auth_token must be a string, not a number" });
   });
 });
 
 /** {"a": {"b": value}} of "a.b"; the dots of "org.apache.mesos" and "cni.dev/…" belong to the key. */
 function nest(path: string, value: JsonValue): JsonObject {
-  return stepsOf(path).reduceRight<JsonValue>(
-    (inner, step) => (step.isList ? { [step.key]: [inner] } : { [step.key]: inner }),
-    value,
-  ) as JsonObject;
+  return within(stepsOf(path), value) as JsonObject;
 }
 
 /** The same without the last key. */
 function nestedNothing(path: string): JsonObject {
-  const steps = stepsOf(path);
-  return steps
-    .slice(0, -1)
-    .reduceRight<JsonValue>((inner, step) => (step.isList ? { [step.key]: [inner] } : { [step.key]: inner }), {}) as JsonObject;
+  return within(stepsOf(path).slice(0, -1), {}) as JsonObject;
+}
+
+function within(steps: ReturnType<typeof stepsOf>, value: JsonValue): JsonValue {
+  return steps.reduceRight((inner, { key, isList }) => ({ [key]: isList ? [inner] : inner }), value);
 }
 
 function stepsOf(path: string): { readonly key: string; readonly isList: boolean }[] {
@@ -160,14 +158,4 @@ function stepsOf(path: string): { readonly key: string; readonly isList: boolean
     .replace("cni.dev", "cni|dev")
     .split(".")
     .map((step) => ({ key: step.replaceAll("|", ".").replace("[]", ""), isList: step.endsWith("[]") }));
-}
-
-function errorOf(action: () => unknown): TortieError {
-  try {
-    action();
-  } catch (error) {
-    if (error instanceof TortieError) return error;
-    throw error;
-  }
-  throw new Error("nothing was thrown");
 }

@@ -1,17 +1,14 @@
 import { parseJson } from "../../../../lib/json/parse.ts";
 import { JsonSyntaxError } from "../../../../lib/json/syntax-error.ts";
 import { RawNumber, stringifyJson } from "../../../../lib/json/value.ts";
+import { thrownBy } from "../../../support/thrown.ts";
 
 const bytes = (...parts: (string | number[])[]) => Buffer.concat(parts.map((part) => Buffer.from(part as string)));
 
 function syntaxError(input: Uint8Array | string): JsonSyntaxError {
-  try {
-    parseJson(input);
-  } catch (error) {
-    if (error instanceof JsonSyntaxError) return error;
-    throw error;
-  }
-  throw new Error("was accepted");
+  const error = thrownBy(() => parseJson(input));
+  if (error instanceof JsonSyntaxError) return error;
+  throw error;
 }
 
 describe("parseJson", () => {

@@ -5,6 +5,7 @@ import type { JsonObject } from "../../../../../lib/json/value.ts";
 import type { ApiConfig } from "../../../../../lib/kubernetes/config/api-config.ts";
 import { resolveApiConfig } from "../../../../../lib/kubernetes/config/resolve.ts";
 import { fresh, TemporaryDirectory } from "../../../../support/fixtures.ts";
+import { thrownBy } from "../../../../support/thrown.ts";
 
 const pem = (kind: string, body: string) => `-----BEGIN ${kind}-----\n${body}\n-----END ${kind}-----\n`;
 const CA = pem("CERTIFICATE", "authority");
@@ -307,12 +308,7 @@ describe("resolveApiConfig", () => {
     ])("%s", (_what, cluster, user, message) => {
       writeKubeconfig(cluster, user);
 
-      let thrown: unknown;
-      try {
-        resolve();
-      } catch (error) {
-        thrown = error;
-      }
+      const thrown = thrownBy(() => resolve());
 
       expect(thrown).toEqual(refusal("kubeconfig-invalid", message.replaceAll("FILE", kubeconfig)));
       expect(Bun.inspect(thrown)).not.toContain("s3cr3t");

@@ -4,6 +4,7 @@ import type { JsonObject } from "../../../../../lib/json/value.ts";
 import { podRequests } from "../../../../../lib/workload/annotations/requests.ts";
 import { parseCniArgs, requestedOf } from "../../../../../lib/workload/requested.ts";
 import { annotatedNamespace, annotatedPod } from "../../../../support/pods.ts";
+import { thrownBy } from "../../../../support/thrown.ts";
 
 type Annotations = Readonly<Record<string, string>>;
 
@@ -22,14 +23,7 @@ function requestsOf({ pod = {}, namespace = {}, netconf = {}, args = "" }: Askin
   return podRequests(annotatedPod(pod), annotatedNamespace(namespace), config, requestedOf(config, parseCniArgs(args)));
 }
 
-function refusalOf(asking: Asking): unknown {
-  try {
-    requestsOf(asking);
-  } catch (error) {
-    return error;
-  }
-  return undefined;
-}
+const refusalOf = (asking: Asking) => thrownBy(() => requestsOf(asking));
 
 describe("a pod that asks for nothing", () => {
   it("leaves everything to the network configuration", () => {
