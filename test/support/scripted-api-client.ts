@@ -7,7 +7,6 @@ export type Exchange = readonly [request: string, answer: object | string | ApiE
 export class ScriptedClient implements ApiClient {
   readonly server = "https://api.test:6443";
   readonly asked: ApiRequest[] = [];
-  isClosed = false;
   readonly #script: Exchange[];
 
   constructor(...script: readonly Exchange[]) {
@@ -26,9 +25,7 @@ export class ScriptedClient implements ApiClient {
 
   connect(): void {}
 
-  close(): void {
-    this.isClosed = true;
-  }
+  close(): void {}
 
   /** Exchanges that nobody has asked for. */
   get left(): readonly string[] {

@@ -1,7 +1,6 @@
 /** A member, or something before it, that repeats the request in its answer: nobody reads the password, the token or the key there. */
-import { renderError } from "../../../../../lib/cni/error-output.ts";
 import { etcdDatastore } from "../../../../../lib/datastore/etcd/etcd-datastore.ts";
-import { formatFields } from "../../../../../lib/log/format.ts";
+import { everythingSaidOf, expectNothingOf } from "../../../../support/echoed-secrets.ts";
 import { settingsOf } from "../../../../support/etcd/no-etcd.ts";
 import { type Answering, type Reply, TlsServer } from "../../../../support/tls-server.ts";
 
@@ -30,27 +29,12 @@ const FORMS: readonly (readonly [string, Echo])[] = [
   ["in a header", (sent) => ({ status: 200, body: "{}", headers: { "Content-Encoding": sent.replace(/[^A-Za-z0-9.-]/g, "") } })],
 ];
 
-/** Everything that is said of a failed read: the CNI error, the log, and the error itself. */
+/** What is said of a read that fails so. */
 async function said(answer: Answering): Promise<string> {
   using server = new TlsServer(answer, { keyPair: undefined });
   const settings = settingsOf(`http://127.0.0.1:${server.port}`, { ETCD_USERNAME: "plugins", ETCD_PASSWORD: PASSWORD });
   await using datastore = etcdDatastore(settings, { limits: { request: 300, least: 300, firstPause: 1, longestPause: 1 } });
-  const error: unknown = await datastore.handles.get("net.c1").then(
-    () => new Error("there was no failure"),
-    (thrown: unknown) => thrown,
-  );
-  return [renderError(error), formatFields({ error }), Bun.inspect(error, { depth: 10 })].join("\n");
-}
-
-/** Twelve letters of a secret in a row, as they are or in base64, are too many. */
-function expectNothingOf(secret: string, text: string): void {
-  const letters = text.replace(/\[hidden\]|[^A-Za-z0-9]/g, "");
-  const forms = [secret, ...[0, 1, 2].map((at) => btoa(`${"x".repeat(at)}${secret}`).slice(4))].map((form) =>
-    form.replace(/[^A-Za-z0-9]/g, ""),
-  );
-  for (const form of forms) {
-    for (let at = 0; at + 12 <= form.length; at++) expect(letters).not.toContain(form.slice(at, at + 12));
-  }
+  return datastore.handles.get("net.c1").then(() => "there was no failure", everythingSaidOf);
 }
 
 describe.each(FORMS)("A refusal that repeats the request %s", (_, echo) => {
