@@ -6,6 +6,7 @@ import { ResourceWatcher } from "../../../../../lib/kubernetes/watch/informers.t
 import { KubernetesFeed, type Selection, type WatchSource } from "../../../../../lib/kubernetes/watch/kubernetes-feed.ts";
 import type { CacheChange } from "../../../../../lib/kubernetes/watch/resource-cache.ts";
 import { FakeClock, settled } from "../../../../support/fake-clock.ts";
+import { ending, fresh } from "../../../../support/fixtures.ts";
 
 const SIZES: Selection<number> = {
   name: "sizes",
@@ -60,20 +61,29 @@ class ScriptedSource implements WatchSource {
 
 const event = (type: string, object: unknown) => JSON.stringify({ type, object });
 
-let clock: FakeClock;
-let source: ScriptedSource;
+const clock = fresh(() => new FakeClock());
+const source = fresh(() => new ScriptedSource());
 let problems: string[];
 let changes: CacheChange<number>[];
-const watchers: ResourceWatcher<number>[] = [];
+let silences: number;
 
-function begin(selection: Selection<number> = SIZES, onSilence?: () => void): ResourceWatcher<number> {
-  const watcher = new ResourceWatcher(new KubernetesFeed(selection, source, clock), {
+interface Beginning {
+  readonly lists?: readonly string[];
+  readonly watches?: readonly (readonly string[])[];
+  readonly selection?: Partial<Selection<number>>;
+}
+
+/** @param beginning what the server answers first */
+function begin({ lists = [], watches = [], selection }: Beginning = {}): ResourceWatcher<number> {
+  source.lists.push(...lists);
+  source.watches.push(...watches);
+  const watcher = new ResourceWatcher(new KubernetesFeed({ ...SIZES, ...selection }, source, clock), {
     clock,
     onProblem: (problem) => problems.push(problem),
-    ...(onSilence && { onSilence }),
+    onSilence: () => silences++,
   });
   watcher.onChange((change) => changes.push(change));
-  watchers.push(watcher);
+  ending({ [Symbol.asyncDispose]: () => watcher.stop() });
   watcher.start();
   return watcher;
 }
@@ -84,18 +94,14 @@ function pauses(): readonly number[] {
 }
 
 beforeEach(() => {
-  clock = new FakeClock();
-  source = new ScriptedSource();
   problems = [];
   changes = [];
+  silences = 0;
 });
-afterEach(() => Promise.all(watchers.splice(0).map((watcher) => watcher.stop())));
 
 describe("a watch", () => {
   it("lists in pages from the server's memory, and goes on from the list's version", async () => {
-    source.lists.push(listOf(7, [size("a", 3)], "more"), listOf(7, [size("b", 5)]));
-    source.watches.push([]);
-    const watcher = begin();
+    const watcher = begin({ lists: [listOf(7, [size("a", 3)], "more"), listOf(7, [size("b", 5)])], watches: [[]] });
     await watcher.untilSynced();
     await settled();
     expect(watcher.list()).toEqual([3, 5]);
@@ -109,8 +115,7 @@ describe("a watch", () => {
   });
 
   it("that never begins is asked for with longer and longer pauses, however long each refusal takes", async () => {
-    source.lists.push(listOf(1, []));
-    begin();
+    begin({ lists: [listOf(1, [])] });
     for (let refusal = 0; refusal < 3; refusal++) {
       const gate = Promise.withResolvers<void>();
       source.answering = gate.promise;
@@ -123,9 +128,7 @@ describe("a watch", () => {
   });
 
   it("takes events in pieces of any size, and many in one", async () => {
-    source.lists.push(listOf(1, []));
-    source.watches.push([]);
-    const watcher = begin();
+    const watcher = begin({ lists: [listOf(1, [])], watches: [[]] });
     await settled();
     const text = `${event("ADDED", size("ä", 2))}\n${event("MODIFIED", size("ä", 3, 30))}\n${event("ADDED", size("b", 4))}\n`;
     const bytes = Buffer.from(text);
@@ -141,9 +144,7 @@ describe("a watch", () => {
   });
 
   it("continues after a bookmark where the bookmark says", async () => {
-    source.lists.push(listOf(1, [size("a", 1)]));
-    source.watches.push([event("BOOKMARK", { metadata: { resourceVersion: "90" } })], []);
-    begin();
+    begin({ lists: [listOf(1, [size("a", 1)])], watches: [[event("BOOKMARK", { metadata: { resourceVersion: "90" } })], []] });
     await settled();
     await clock.advance(5_000);
     source.end();
@@ -153,10 +154,10 @@ describe("a watch", () => {
   });
 
   it("lists anew, consistently, when the server has forgotten its place, and tells of what went", async () => {
-    source.lists.push(listOf(1, [size("a", 1), size("b", 1)]));
-    source.watches.push([event("ERROR", { code: 410, message: "too old" })], []);
-    source.lists.push(listOf(9, [size("b", 1), size("c", 8)]));
-    const watcher = begin();
+    const watcher = begin({
+      lists: [listOf(1, [size("a", 1), size("b", 1)]), listOf(9, [size("b", 1), size("c", 8)])],
+      watches: [[event("ERROR", { code: 410, message: "too old" })], []],
+    });
     await clock.advance(1_000);
     expect(watcher.list()).toEqual([1, 8]);
     expect(changes.slice(2)).toEqual([
@@ -175,9 +176,7 @@ describe("a watch", () => {
   });
 
   it("does not ask in a loop where watches end as soon as they begin", async () => {
-    source.lists.push(listOf(1, []));
-    source.watches.push([], [], [], []);
-    begin();
+    begin({ lists: [listOf(1, [])], watches: [[], [], [], []] });
     for (const pause of [200, 400, 800]) {
       await settled();
       source.end();
@@ -189,9 +188,7 @@ describe("a watch", () => {
   });
 
   it("G5: is not usable without its watch, and keeps what it has", async () => {
-    source.lists.push(listOf(1, [size("a", 1)]));
-    source.watches.push([]);
-    const watcher = begin();
+    const watcher = begin({ lists: [listOf(1, [size("a", 1)])], watches: [[]] });
     expect(watcher.isUsable).toBe(false);
     await clock.advance(100_000);
     expect(watcher.isUsable).toBe(true);
@@ -206,9 +203,7 @@ describe("a watch", () => {
   });
 
   it("G5: is usable while its watch is renewed in order, for 2 s, and has been followed all the time then", async () => {
-    source.lists.push(listOf(1, [size("a", 1)]));
-    source.watches.push([]);
-    const watcher = begin();
+    const watcher = begin({ lists: [listOf(1, [size("a", 1)])], watches: [[]] });
     await clock.advance(100_000);
     const [late, prompt] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     source.answering = prompt.promise;
@@ -232,10 +227,7 @@ describe("a watch", () => {
   });
 
   it("G5: ends on this side when nothing came for 15 s more than the server was asked for, however often it was heard of before", async () => {
-    let silences = 0;
-    source.lists.push(listOf(1, [size("a", 1)]));
-    source.watches.push([]);
-    const watcher = begin({ ...SIZES, heartbeatSeconds: 30 }, () => silences++);
+    const watcher = begin({ lists: [listOf(1, [size("a", 1)])], watches: [[]], selection: { heartbeatSeconds: 30 } });
     await clock.advance(40_000);
     source.send(`${event("BOOKMARK", { metadata: { resourceVersion: "9" } })}\n`);
     await clock.advance(44_999);
@@ -250,10 +242,7 @@ describe("a watch", () => {
   });
 
   it("that breaks off says nothing of the connections of the others, the heartbeat's neither", async () => {
-    let silences = 0;
-    source.lists.push(listOf(1, []));
-    source.watches.push([]);
-    begin({ ...SIZES, heartbeatSeconds: 30 }, () => silences++);
+    begin({ lists: [listOf(1, [])], watches: [[]], selection: { heartbeatSeconds: 30 } });
     await settled();
     source.end(new Error("reset"));
     await settled();
@@ -261,10 +250,7 @@ describe("a watch", () => {
   });
 
   it("G5: ends a silent one that is no heartbeat as well, and has the others asked for anew", async () => {
-    let silences = 0;
-    source.lists.push(listOf(1, []));
-    source.watches.push([]);
-    const watcher = begin(SIZES, () => silences++);
+    const watcher = begin({ lists: [listOf(1, [])], watches: [[]] });
     await clock.advance(464_999);
     expect([watcher.isUsable, silences]).toEqual([true, 0]);
     await clock.advance(1);
@@ -288,18 +274,17 @@ describe("a watch", () => {
   });
 
   it("leaves out an object that it cannot read, names it, and has it again when it is mended", async () => {
-    source.lists.push(listOf(2, [size("bad", 1, "large"), size("good", 2)]));
-    source.watches.push([event("MODIFIED", size("bad", 3, 3))]);
-    const watcher = begin();
+    const watcher = begin({
+      lists: [listOf(2, [size("bad", 1, "large"), size("good", 2)])],
+      watches: [[event("MODIFIED", size("bad", 3, 3))]],
+    });
     await settled();
     expect(problems).toEqual(["sizes: bad cannot be read: size is missing or of the wrong type"]);
     expect(watcher.list()).toEqual([3, 2]);
   });
 
   it("goes on when a listener fails", async () => {
-    source.lists.push(listOf(2, [size("a", 1), size("b", 2)]));
-    source.watches.push([]);
-    const watcher = begin();
+    const watcher = begin({ lists: [listOf(2, [size("a", 1), size("b", 2)])], watches: [[]] });
     watcher.onChange(() => {
       throw new Error("mine");
     });
@@ -312,20 +297,17 @@ describe("a watch", () => {
     const digits = "1801439850948198443";
     const decode = (object: Fields) => Number(String(section(object, "spec").size).at(-1));
     const prepare = (json: string) => json.replaceAll(/"size":(\d+)/g, '"size":"$1"');
-    source.lists.push(
-      `{"metadata":{"resourceVersion":"1"},"items":[{"metadata":{"name":"a","resourceVersion":"1"},"spec":{"size":${digits}}}]}`,
-    );
-    source.watches.push([event("ADDED", size("b", 2)).replace('"size":2', `"size":${digits}`)]);
-    const watcher = begin({ ...SIZES, decode, prepare });
+    const watcher = begin({
+      lists: [`{"metadata":{"resourceVersion":"1"},"items":[{"metadata":{"name":"a","resourceVersion":"1"},"spec":{"size":${digits}}}]}`],
+      watches: [[event("ADDED", size("b", 2)).replace('"size":2', `"size":${digits}`)]],
+      selection: { decode, prepare },
+    });
     await settled();
     expect(watcher.list()).toEqual([3, 3]);
   });
 
   it("tells of a silent server when its heartbeat cannot be renewed, not when it is refused", async () => {
-    let silences = 0;
-    source.lists.push(listOf(1, []));
-    source.watches.push([]);
-    begin({ ...SIZES, heartbeatSeconds: 30 }, () => silences++);
+    begin({ lists: [listOf(1, [])], watches: [[]], selection: { heartbeatSeconds: 30 } });
     await clock.advance(2_000);
     expect(source.asked.at(-1)).toContain("timeoutSeconds=30");
     source.watches.push(new WatchError("busy", 429), new Error("timeout"));
