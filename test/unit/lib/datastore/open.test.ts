@@ -5,6 +5,7 @@ import { openDatastore } from "../../../../lib/datastore/open.ts";
 import type { JsonObject } from "../../../../lib/json/value.ts";
 import { MemoryEtcd } from "../../../support/etcd/memory-etcd.ts";
 import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
+import { kubeconfigOf } from "../../../support/kubeconfig.ts";
 
 const GROUP = "crd.projectcalico.org/v1";
 
@@ -51,16 +52,7 @@ describe("opening the datastore", () => {
     const list = { apiVersion: GROUP, kind: "IPAMHandleList", metadata: {}, items: [item] };
     etcd.intercept = ({ path }) => (path.startsWith("/apis/") ? { status: 200, body: JSON.stringify(list) } : undefined);
     const kubeconfig = join(directory.path, "kubeconfig");
-    const cluster = { name: "c", cluster: { server: etcd.url } };
-    writeFileSync(
-      kubeconfig,
-      JSON.stringify({
-        clusters: [cluster],
-        contexts: [{ name: "c", context: { cluster: "c", user: "u" } }],
-        users: [{ name: "u", user: {} }],
-        "current-context": "c",
-      }),
-    );
+    writeFileSync(kubeconfig, JSON.stringify(kubeconfigOf({ server: etcd.url })));
     const told: string[] = [];
     const where: JsonObject = type === "etcdv3" ? { etcd_endpoints: etcd.url } : { kubernetes: { kubeconfig } };
     await using store = await openDatastore(config({ datastore_type: type, calico_api_group: GROUP, ...where }), {}, ({ message }) =>

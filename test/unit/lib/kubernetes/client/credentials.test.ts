@@ -8,6 +8,7 @@ import type { ApiConfig, CredentialPlugin } from "../../../../../lib/kubernetes/
 import { apiConfigFor, authority, connect, serve } from "../../../../support/api-behind-tls.ts";
 import { closing } from "../../../../support/closing.ts";
 import { fresh, TemporaryDirectory } from "../../../../support/fixtures.ts";
+import { kubeconfigOf } from "../../../../support/kubeconfig.ts";
 import type { Answering, TlsServer } from "../../../../support/tls-server.ts";
 
 /** Knows one token. */
@@ -18,31 +19,23 @@ const knows =
       ? { status: 200 }
       : { status: 401, body: JSON.stringify({ kind: "Status", message: "Unauthorized", reason: "Unauthorized", code: 401 }) };
 
+type Fields = Readonly<Record<string, unknown>>;
+
 describe("credentials of the API client", () => {
   const dir = fresh(() => new TemporaryDirectory());
 
   /** Writes a kubeconfig, in JSON, and the certificate of the authority beside it. */
-  function writeKubeconfig(
-    server: TlsServer,
-    user: Readonly<Record<string, unknown>>,
-    cluster: Readonly<Record<string, unknown>> = {},
-  ): string {
+  function writeKubeconfig(server: TlsServer, user: Fields, cluster: Fields = {}): string {
     writeFileSync(join(dir.path, "ca.crt"), authority.certificate);
     const path = join(dir.path, "kubeconfig");
     const found = { server: `https://127.0.0.1:${server.port}`, "certificate-authority": "ca.crt", ...cluster };
-    writeFileSync(
-      path,
-      JSON.stringify({
-        clusters: [{ name: "c", cluster: found }],
-        users: [{ name: "u", user }],
-        contexts: [{ name: "x", context: { cluster: "c", user: "u" } }],
-        "current-context": "x",
-      }),
-    );
+    writeFileSync(path, JSON.stringify(kubeconfigOf(found, user)));
     return path;
   }
 
-  function open(kubeconfig: string): ApiClient {
+  /** A client that is this user by a kubeconfig. */
+  function openAs(server: TlsServer, user: Fields, cluster?: Fields): ApiClient {
+    const kubeconfig = writeKubeconfig(server, user, cluster);
     return closing(openApiClient(decodeNetworkConfig({ kubernetes: { kubeconfig } }), {}));
   }
 
@@ -52,7 +45,7 @@ describe("credentials of the API client", () => {
     it("are read again from the token file, on the same connection", async () => {
       const server = serve(knows("second"));
       writeFileSync(join(dir.path, "token"), "first\n");
-      const client = open(writeKubeconfig(server, { tokenFile: "token" }));
+      const client = openAs(server, { tokenFile: "token" });
       writeFileSync(join(dir.path, "token"), "second\n");
 
       expect(await get(client)).toBe("{}");
@@ -62,7 +55,7 @@ describe("credentials of the API client", () => {
 
     it("are read again from the kubeconfig, for a write as well", async () => {
       const server = serve(knows("second"));
-      const client = open(writeKubeconfig(server, { token: "first" }));
+      const client = openAs(server, { token: "first" });
       writeKubeconfig(server, { token: "second" });
 
       expect(await client.request({ method: "DELETE", path: "/a" })).toBe("{}");
@@ -71,7 +64,7 @@ describe("credentials of the API client", () => {
 
     it("are read again once only, and the refusal is told", async () => {
       const server = serve(knows("third"));
-      const client = open(writeKubeconfig(server, { token: "first" }));
+      const client = openAs(server, { token: "first" });
 
       await expect(get(client)).rejects.toMatchObject({
         name: "ApiError",
@@ -85,7 +78,7 @@ describe("credentials of the API client", () => {
 
     it("are read again once for all that was asked together", async () => {
       const server = serve(knows("second"));
-      const client = open(writeKubeconfig(server, { exec: writePlugin(countingPlugin("second")) }));
+      const client = openAs(server, { exec: writePlugin(countingPlugin("second")) });
       // The plugin's first answer is a stale one.
       writeFileSync(join(dir.path, "stale"), "");
 
@@ -120,7 +113,7 @@ describe("credentials of the API client", () => {
         const pair = authority.issue(`/CN=${name}`, "DNS:x");
         return { "client-certificate-data": btoa(pair.certificate), "client-key-data": btoa(pair.key) };
       };
-      const client = open(writeKubeconfig(server, user("old")));
+      const client = openAs(server, user("old"));
       writeKubeconfig(server, user("new"));
 
       expect(await get(client)).toBe("{}");
@@ -130,9 +123,7 @@ describe("credentials of the API client", () => {
 
   it("of a user who acts for another name both", async () => {
     const server = serve(() => ({ status: 200 }));
-    const client = open(
-      writeKubeconfig(server, { username: "me", password: "p:w", as: "other", "as-groups": ["g1"], "as-user-extra": { "a/b": ["c"] } }),
-    );
+    const client = openAs(server, { username: "me", password: "p:w", as: "other", "as-groups": ["g1"], "as-user-extra": { "a/b": ["c"] } });
 
     await get(client);
 
@@ -147,21 +138,21 @@ describe("credentials of the API client", () => {
   it("of a user who acts for several groups are refused: together they would be the name of another group", () => {
     const server = serve(() => ({ status: 200 }));
 
-    expect(() => open(writeKubeconfig(server, { token: "t", as: "other", "as-groups": ["g1", "g2"] }))).toThrow(
+    expect(() => openAs(server, { token: "t", as: "other", "as-groups": ["g1", "g2"] })).toThrow(
       expect.objectContaining({ word: "kubeconfig-invalid", message: expect.stringContaining("several values for Impersonate-Group") }),
     );
   });
 
   /** A program that prints its `script`'s output; the kubeconfig's `exec` for it, relative to the file. */
-  function writePlugin(script: string, change: Readonly<Record<string, unknown>> = {}): Readonly<Record<string, unknown>> {
+  function writePlugin(script: string, change: Fields = {}): Fields {
     writeFileSync(join(dir.path, "plugin"), `#!/bin/sh\ncd '${dir.path}'\n${script}\n`);
     chmodSync(join(dir.path, "plugin"), 0o755);
     return { apiVersion: "client.authentication.k8s.io/v1", command: "./plugin", interactiveMode: "Never", ...change };
   }
 
-  const credential = (status: Readonly<Record<string, unknown>>, version = "v1") =>
+  const credential = (status: Fields, version = "v1") =>
     JSON.stringify({ apiVersion: `client.authentication.k8s.io/${version}`, kind: "ExecCredential", status });
-  const printing = (status: Readonly<Record<string, unknown>>, version?: string) => `cat <<'END'\n${credential(status, version)}\nEND`;
+  const printing = (status: Fields, version?: string) => `cat <<'END'\n${credential(status, version)}\nEND`;
 
   /** Notes every run; while the file `stale` is there, the first answer is an old token. */
   const countingPlugin = (token: string) =>
@@ -170,11 +161,9 @@ describe("credentials of the API client", () => {
   describe("from a credential plugin", () => {
     it.each(["v1", "v1beta1"])("are the token it prints (%s)", async (version) => {
       const server = serve(knows("printed"));
-      const client = open(
-        writeKubeconfig(server, {
-          exec: writePlugin(printing({ token: "printed" }, version), { apiVersion: `client.authentication.k8s.io/${version}` }),
-        }),
-      );
+      const client = openAs(server, {
+        exec: writePlugin(printing({ token: "printed" }, version), { apiVersion: `client.authentication.k8s.io/${version}` }),
+      });
 
       expect(await get(client)).toBe("{}");
       expect(await get(client)).toBe("{}");
@@ -185,25 +174,19 @@ describe("credentials of the API client", () => {
       const pair = authority.issue("/CN=plugin", "DNS:x");
       const status = { clientCertificateData: pair.certificate, clientKeyData: pair.key };
 
-      expect(await get(open(writeKubeconfig(server, { exec: writePlugin(printing(status)) })))).toBe("{}");
+      expect(await get(openAs(server, { exec: writePlugin(printing(status)) }))).toBe("{}");
     });
 
     it("are asked for once a process while they are valid, and again when they have expired", async () => {
       const server = serve(knows("t"));
-      const valid = open(
-        writeKubeconfig(server, {
-          exec: writePlugin(`printf x >> runs\n${printing({ token: "t", expirationTimestamp: "2999-01-01T00:00:00Z" })}`),
-        }),
-      );
+      const validUntil = (expirationTimestamp: string) =>
+        openAs(server, { exec: writePlugin(`printf x >> runs\n${printing({ token: "t", expirationTimestamp })}`) });
+      const valid = validUntil("2999-01-01T00:00:00Z");
       await get(valid);
       await get(valid);
       expect(readFileSync(join(dir.path, "runs"), "utf8")).toBe("x");
 
-      const expired = open(
-        writeKubeconfig(server, {
-          exec: writePlugin(`printf x >> runs\n${printing({ token: "t", expirationTimestamp: "2001-01-01T00:00:00Z" })}`),
-        }),
-      );
+      const expired = validUntil("2001-01-01T00:00:00Z");
       await get(expired);
       await get(expired);
       expect(readFileSync(join(dir.path, "runs"), "utf8")).toBe("xxx");
@@ -215,7 +198,7 @@ describe("credentials of the API client", () => {
       const exec = writePlugin(script, { args: ["a b", "c"], env: [{ name: "COLOUR", value: "red" }], provideClusterInfo: true });
       const extensions = [{ name: "client.authentication.k8s.io/exec", extension: { region: "north" } }];
 
-      await get(open(writeKubeconfig(server, { exec }, { extensions })));
+      await get(openAs(server, { exec }, { extensions }));
 
       expect(readFileSync(join(dir.path, "args"), "utf8")).toBe("a b\nc\n");
       expect(readFileSync(join(dir.path, "colour"), "utf8")).toBe("red");
@@ -235,14 +218,12 @@ describe("credentials of the API client", () => {
 
     it("are asked for without the cluster if it does not want to know it", async () => {
       const server = serve(knows("t"));
-      await get(
-        open(writeKubeconfig(server, { exec: writePlugin(`printf %s "$KUBERNETES_EXEC_INFO" > info\n${printing({ token: "t" })}`) })),
-      );
+      await get(openAs(server, { exec: writePlugin(`printf %s "$KUBERNETES_EXEC_INFO" > info\n${printing({ token: "t" })}`) }));
 
       expect(JSON.parse(readFileSync(join(dir.path, "info"), "utf8")).spec).toEqual({ interactive: false });
     });
 
-    it.each<[string, string, Readonly<Record<string, unknown>>, RegExp]>([
+    it.each<[string, string, Fields, RegExp]>([
       ["fails", "exit 3", {}, /ended with exit status 3/],
       ["is killed", "kill -9 $$", {}, /ended with signal: SIGKILL/],
       ["prints without end", "exec yes", {}, /printed more than 1048576 bytes and was stopped/],
@@ -270,7 +251,7 @@ describe("credentials of the API client", () => {
       ["wants a terminal", "true", { interactiveMode: "Always" }, /interactiveMode Always/],
     ])("are missing when it %s, which the error says without what it printed", async (_what, script, change, message) => {
       const server = serve(knows("t"));
-      const client = open(writeKubeconfig(server, { exec: writePlugin(script, change) }));
+      const client = openAs(server, { exec: writePlugin(script, change) });
 
       await expect(get(client)).rejects.toMatchObject({
         name: "TortieError",
@@ -282,7 +263,7 @@ describe("credentials of the API client", () => {
 
     it("L4: are taken although a child of it keeps its output open", async () => {
       const server = serve(knows("t"));
-      const client = open(writeKubeconfig(server, { exec: writePlugin(`${printing({ token: "t" })}\nsleep 60 &\necho $! > child`) }));
+      const client = openAs(server, { exec: writePlugin(`${printing({ token: "t" })}\nsleep 60 &\necho $! > child`) });
 
       try {
         expect(await get(client)).toBe("{}");
@@ -313,7 +294,7 @@ describe("credentials of the API client", () => {
     });
 
     it("are missing when it prints garbage, which is not repeated: there may be a secret in it", async () => {
-      const client = open(writeKubeconfig(serve(knows("t")), { exec: writePlugin("echo s3cr3t") }));
+      const client = openAs(serve(knows("t")), { exec: writePlugin("echo s3cr3t") });
 
       const error: unknown = await get(client).catch((thrown: unknown) => thrown);
 

@@ -1,16 +1,20 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { Environment } from "../../../../../lib/cni/protocol.ts";
 import { decodeNetworkConfig } from "../../../../../lib/config/decode.ts";
 import type { JsonObject } from "../../../../../lib/json/value.ts";
 import type { ApiConfig } from "../../../../../lib/kubernetes/config/api-config.ts";
 import { resolveApiConfig } from "../../../../../lib/kubernetes/config/resolve.ts";
 import { fresh, TemporaryDirectory } from "../../../../support/fixtures.ts";
+import { kubeconfigOf } from "../../../../support/kubeconfig.ts";
 import { thrownBy } from "../../../../support/thrown.ts";
 
 const pem = (kind: string, body: string) => `-----BEGIN ${kind}-----\n${body}\n-----END ${kind}-----\n`;
 const CA = pem("CERTIFICATE", "authority");
 const CERTIFICATE = pem("CERTIFICATE", "mine");
 const KEY = pem("EC PRIVATE KEY", "mine");
+
+type Fields = Readonly<Record<string, unknown>>;
 
 describe("resolveApiConfig", () => {
   const dir = fresh(() => new TemporaryDirectory());
@@ -28,23 +32,13 @@ describe("resolveApiConfig", () => {
     return join(dir.path, name);
   }
 
-  const resolve = (netconf: JsonObject = { kubernetes: { kubeconfig } }, env: Readonly<Record<string, string>> = {}): ApiConfig =>
+  const resolve = (netconf: JsonObject = { kubernetes: { kubeconfig } }, env: Environment = {}): ApiConfig =>
     resolveApiConfig(decodeNetworkConfig(netconf), env);
 
-  /** A kubeconfig with one context; what is given replaces or joins its members. */
-  function kubeconfigOf(cluster: Readonly<Record<string, unknown>>, user: Readonly<Record<string, unknown>> = {}): Record<string, unknown> {
-    return {
-      apiVersion: "v1",
-      kind: "Config",
-      clusters: [{ name: "c", cluster: { server: "https://10.96.0.1:443", ...cluster } }],
-      users: [{ name: "u", user }],
-      contexts: [{ name: "x", context: { cluster: "c", user: "u" } }],
-      "current-context": "x",
-    };
+  /** What is given replaces or joins the members of the cluster. */
+  function writeKubeconfig(cluster: Fields, user?: Fields, name = "kubeconfig"): string {
+    return write(name, JSON.stringify(kubeconfigOf({ server: "https://10.96.0.1:443", ...cluster }, user)));
   }
-
-  const writeKubeconfig = (cluster: Readonly<Record<string, unknown>>, user?: Readonly<Record<string, unknown>>) =>
-    write("kubeconfig", JSON.stringify(kubeconfigOf(cluster, user)));
 
   const refusal = (word: string, message: string | RegExp) =>
     expect.objectContaining({
@@ -161,15 +155,10 @@ describe("resolveApiConfig", () => {
     });
 
     it("by the context that K8S_CURRENT_CONTEXT names", () => {
-      const config = kubeconfigOf({});
-      write(
-        "kubeconfig",
-        JSON.stringify({
-          ...config,
-          clusters: [...[config.clusters].flat(), { name: "d", cluster: { server: "http://other" } }],
-          contexts: [...[config.contexts].flat(), { name: "y", context: { cluster: "d" } }],
-        }),
-      );
+      const config = kubeconfigOf({ server: "https://10.96.0.1:443" });
+      const clusters = [...config.clusters, { name: "d", cluster: { server: "http://other" } }];
+      const contexts = [...config.contexts, { name: "y", context: { cluster: "d" } }];
+      write("kubeconfig", JSON.stringify({ ...config, clusters, contexts }));
 
       expect(resolve(undefined, { K8S_CURRENT_CONTEXT: "y" })).toMatchObject({
         server: { url: "http://other:80", isTls: false },
@@ -242,76 +231,77 @@ describe("resolveApiConfig", () => {
       expect(() => resolve()).toThrow(refusal("kubeconfig-invalid", new RegExp(message.source.replaceAll("DIR", dir.path))));
     });
 
-    it.each<[string, Readonly<Record<string, unknown>>, Readonly<Record<string, unknown>>, string]>([
-      ["the server is missing", { server: undefined }, {}, 'server of cluster "c" of FILE is missing'],
-      ["the server is no text", { server: 7 }, {}, 'server of cluster "c" of FILE must be a string, not a number'],
-      ["the server is no URL", { server: "https://" }, {}, 'server of cluster "c" of FILE is "https://"'],
-      ["the server is no HTTP server", { server: "ftp://a" }, {}, "which is not the http or https URL of an API server"],
-      ["the server's URL has a password", { server: "https://me:s3cr3t@a" }, {}, "holds a user name or a password"],
+    function expectRefusal(message: string): void {
+      const thrown = thrownBy(() => resolve());
+
+      expect(thrown).toEqual(refusal("kubeconfig-invalid", message.replaceAll("FILE", kubeconfig)));
+      expect(Bun.inspect(thrown)).not.toContain("s3cr3t");
+    }
+
+    it.each<[string, Fields, string]>([
+      ["the server is missing", { server: undefined }, 'server of cluster "c" of FILE is missing'],
+      ["the server is no text", { server: 7 }, 'server of cluster "c" of FILE must be a string, not a number'],
+      ["the server is no URL", { server: "https://" }, 'server of cluster "c" of FILE is "https://"'],
+      ["the server is no HTTP server", { server: "ftp://a" }, "which is not the http or https URL of an API server"],
+      ["the server's URL has a password", { server: "https://me:s3cr3t@a" }, "holds a user name or a password"],
       [
         "the authority's data are no base64",
         { "certificate-authority-data": "%%%" },
-        {},
         'certificate-authority-data of cluster "c" of FILE is not base64',
       ],
       [
         "the authority's data are no certificate",
         { "certificate-authority-data": btoa("hello") },
-        {},
         "holds no PEM block of kind CERTIFICATE",
       ],
       [
         "a key is given as authority",
         { "certificate-authority": "me.key" },
-        {},
         'certificate-authority of cluster "c" of FILE holds no PEM block of kind CERTIFICATE',
       ],
       [
         "skip-verify is no truth value",
         { "insecure-skip-tls-verify": "yes" },
-        {},
         'insecure-skip-tls-verify of cluster "c" of FILE must be true or false, not a string',
       ],
       [
         "skip-verify stands beside an authority",
         { "insecure-skip-tls-verify": true, "certificate-authority": "ca.crt" },
-        {},
         "has both insecure-skip-tls-verify and a certificate-authority",
       ],
       [
         "the proxy is no HTTP proxy",
         { "proxy-url": "socks5://me:s3cr3t@p" },
-        {},
         'proxy-url of cluster "c" of FILE is not the URL of an http or https proxy',
       ],
-      ["a certificate has no key", {}, { "client-certificate": "me.crt" }, 'user "u" of FILE has client-certificate but not client-key'],
-      ["a key has no certificate", {}, { "client-key-data": btoa(KEY) }, 'user "u" of FILE has client-key but not client-certificate'],
+    ])("%s", (_what, cluster, message) => {
+      writeKubeconfig(cluster);
+      expectRefusal(message);
+    });
+
+    it.each<[string, Fields, string]>([
+      ["a certificate has no key", { "client-certificate": "me.crt" }, 'user "u" of FILE has client-certificate but not client-key'],
+      ["a key has no certificate", { "client-key-data": btoa(KEY) }, 'user "u" of FILE has client-key but not client-certificate'],
       [
         "a certificate is given as key",
-        {},
         { "client-certificate": "me.crt", "client-key": "me.crt" },
         "holds no PEM block of kind PRIVATE KEY",
       ],
-      ["the token is no text", {}, { token: 12345 }, 'token of user "u" of FILE must be a string, not a number'],
-      ["the token breaks the header", {}, { token: "s3cr3t\r\nX: y" }, 'token of user "u" of FILE holds white space'],
-      ["the user to act as breaks the header", {}, { as: "a\r\nX: y" }, "which no header can hold"],
-      ["the user has an auth-provider", {}, { "auth-provider": { name: "gcp" } }, "auth-provider of user"],
-      ["the plugin has no command", {}, { exec: { apiVersion: "v1" } }, 'command of exec of user "u" of FILE is missing'],
-      ["the plugin has no version", {}, { exec: { command: "a" } }, 'apiVersion of exec of user "u" of FILE is missing'],
-      ["the plugin's arguments are no texts", {}, { exec: { apiVersion: "v1", command: "a", args: [7] } }, "args of exec"],
+      ["the token is no text", { token: 12345 }, 'token of user "u" of FILE must be a string, not a number'],
+      ["the token breaks the header", { token: "s3cr3t\r\nX: y" }, 'token of user "u" of FILE holds white space'],
+      ["the user to act as breaks the header", { as: "a\r\nX: y" }, "which no header can hold"],
+      ["the user has an auth-provider", { "auth-provider": { name: "gcp" } }, "auth-provider of user"],
+      ["the plugin has no command", { exec: { apiVersion: "v1" } }, 'command of exec of user "u" of FILE is missing'],
+      ["the plugin has no version", { exec: { command: "a" } }, 'apiVersion of exec of user "u" of FILE is missing'],
+      ["the plugin's arguments are no texts", { exec: { apiVersion: "v1", command: "a", args: [7] } }, "args of exec"],
       [
         "a variable of the plugin has no name",
-        {},
         { exec: { apiVersion: "v1", command: "a", env: [{ value: "v" }] } },
         "name of env[0] of exec",
       ],
-    ])("%s", (_what, cluster, user, message) => {
-      writeKubeconfig(cluster, user);
-
-      const thrown = thrownBy(() => resolve());
-
-      expect(thrown).toEqual(refusal("kubeconfig-invalid", message.replaceAll("FILE", kubeconfig)));
-      expect(Bun.inspect(thrown)).not.toContain("s3cr3t");
+    ])("%s", (_what, user, message) => {
+      writeKubeconfig({}, user);
+      expectRefusal(message);
     });
 
     it("it is not there (recording kubeconfig-absent)", () => {
@@ -371,7 +361,7 @@ describe("resolveApiConfig", () => {
       });
     });
 
-    it.each<[Readonly<Record<string, string>>, string]>([
+    it.each<[Environment, string]>([
       [{ CALICO_K8S_API_ENDPOINT: "https://prefixed", K8S_API_ENDPOINT: "https://plain" }, "https://prefixed:443"],
       [{ K8S_API_ENDPOINT: "https://plain" }, "https://one:443"],
     ])("of %j and the network configuration", (env, url) => {
@@ -393,7 +383,7 @@ describe("resolveApiConfig", () => {
     });
 
     it("through KUBECONFIG, CALICO_KUBECONFIG first (recording kubeconfig-env)", () => {
-      const other = write("other", JSON.stringify(kubeconfigOf({ server: "https://other" })));
+      const other = writeKubeconfig({ server: "https://other" }, {}, "other");
       writeKubeconfig({});
 
       expect(root(resolve({}, { KUBECONFIG: kubeconfig }))).toBe("https://10.96.0.1:443");
@@ -403,7 +393,7 @@ describe("resolveApiConfig", () => {
 
     it("in the kubeconfig of the home folder where nothing else is said", () => {
       mkdirSync(join(dir.path, ".kube"));
-      write(".kube/config", JSON.stringify(kubeconfigOf({ server: "https://home" })));
+      writeKubeconfig({ server: "https://home" }, {}, ".kube/config");
 
       expect(root(resolve({}, { HOME: dir.path }))).toBe("https://home:443");
       expect(root(resolve({}, { HOME: dir.path, K8S_API_ENDPOINT: "https://a" }))).toBe("https://a:443");
@@ -426,13 +416,14 @@ describe("resolveApiConfig", () => {
         { token: "kubeconfig", "client-certificate": "me.crt", "client-key": "me.key" },
       );
     });
+    const withPolicy = (policy: JsonObject, env?: Environment) => resolve({ kubernetes: { kubeconfig }, policy }, env);
     const other = () => ({
       certificate: write("other.crt", pem("CERTIFICATE", "other")),
       key: write("other.key", pem("PRIVATE KEY", "other")),
     });
 
     it("policy.k8s_auth_token replaces its user as a whole", () => {
-      expect(resolve({ kubernetes: { kubeconfig }, policy: { k8s_auth_token: "override" } }).identity).toEqual({
+      expect(withPolicy({ k8s_auth_token: "override" }).identity).toEqual({
         description: "the token in policy.k8s_auth_token",
         authorization: "Bearer override",
         certificate: undefined,
@@ -444,9 +435,7 @@ describe("resolveApiConfig", () => {
     it("so do policy.k8s_client_certificate and policy.k8s_client_key", () => {
       const { certificate, key } = other();
 
-      expect(
-        resolve({ kubernetes: { kubeconfig }, policy: { k8s_client_certificate: certificate, k8s_client_key: key } }).identity,
-      ).toMatchObject({
+      expect(withPolicy({ k8s_client_certificate: certificate, k8s_client_key: key }).identity).toMatchObject({
         authorization: undefined,
         certificate: { certificate: pem("CERTIFICATE", "other"), key: pem("PRIVATE KEY", "other") },
       });
@@ -455,20 +444,18 @@ describe("resolveApiConfig", () => {
     it("and K8S_CERT_FILE and K8S_KEY_FILE, after policy unless they begin with CALICO_", () => {
       const { certificate, key } = other();
       const policy = { k8s_client_certificate: join(dir.path, "me.crt"), k8s_client_key: join(dir.path, "me.key") };
-      const used = (env: Readonly<Record<string, string>>, netconf: JsonObject) => resolve(netconf, env).identity.certificate?.key;
+      const used = (given: JsonObject, env: Environment) => withPolicy(given, env).identity.certificate?.key;
 
-      expect(used({ K8S_CERT_FILE: certificate, K8S_KEY_FILE: key }, { kubernetes: { kubeconfig } })).toBe(pem("PRIVATE KEY", "other"));
-      expect(used({ K8S_CERT_FILE: certificate, K8S_KEY_FILE: key }, { kubernetes: { kubeconfig }, policy })).toBe(KEY);
-      expect(used({ CALICO_K8S_CERT_FILE: certificate, CALICO_K8S_KEY_FILE: key }, { kubernetes: { kubeconfig }, policy })).toBe(
-        pem("PRIVATE KEY", "other"),
-      );
+      expect(used({}, { K8S_CERT_FILE: certificate, K8S_KEY_FILE: key })).toBe(pem("PRIVATE KEY", "other"));
+      expect(used(policy, { K8S_CERT_FILE: certificate, K8S_KEY_FILE: key })).toBe(KEY);
+      expect(used(policy, { CALICO_K8S_CERT_FILE: certificate, CALICO_K8S_KEY_FILE: key })).toBe(pem("PRIVATE KEY", "other"));
     });
 
     it("policy.k8s_certificate_authority and K8S_CA_FILE replace its authority, and are looked at even where it says not to verify", () => {
       const { certificate } = other();
       const trust = { certificateAuthority: pem("CERTIFICATE", "other"), skipVerify: false };
 
-      expect(resolve({ kubernetes: { kubeconfig }, policy: { k8s_certificate_authority: certificate } }).trust).toMatchObject(trust);
+      expect(withPolicy({ k8s_certificate_authority: certificate }).trust).toMatchObject(trust);
       expect(resolve(undefined, { K8S_CA_FILE: certificate }).trust).toMatchObject(trust);
       writeKubeconfig({ "insecure-skip-tls-verify": true });
       expect(resolve(undefined, { K8S_CA_FILE: certificate }).trust).toMatchObject(trust);
@@ -481,7 +468,7 @@ describe("resolveApiConfig", () => {
       expect(resolve(undefined, { CALICO_K8S_INSECURE_SKIP_TLS_VERIFY: "0" }).trust.skipVerify).toBe(false);
     });
 
-    it.each<[JsonObject, Readonly<Record<string, string>>, object]>([
+    it.each<[JsonObject, Environment, object]>([
       [{}, {}, { qps: 5, burst: 100 }],
       [
         { qps: 7, burst: 9 },
@@ -498,7 +485,7 @@ describe("resolveApiConfig", () => {
       expect(resolve({ kubernetes: { kubeconfig }, ...netconf }, env)).toMatchObject(expected);
     });
 
-    it.each<[JsonObject, Readonly<Record<string, string>>, string, string]>([
+    it.each<[JsonObject, Environment, string, string]>([
       [{}, { K8S_CLIENT_QPS: "fast" }, "netconf-value", 'environment variable K8S_CLIENT_QPS is "fast", which is not a number'],
       [
         {},
