@@ -192,27 +192,21 @@ describe("a delegate's failure", () => {
   });
 });
 
-/** Less than the delegates here sleep for, and more than any machine needs to stop them. */
-const A_LONG_SLEEP_MS = 100_000;
-
+// The limits are less than the delegates here sleep for, and more than any machine needs to stop them.
 describe("a delegate out of bounds", () => {
   it("is killed with all that it started when it hangs", async () => {
     const path = plugin(`/bin/sleep 1000 & echo $! > ${base.path}/child; echo $$ > ${base.path}/self; wait`);
-    const begin = performance.now();
     const error = await failure(delegateAdd(path, call({ timeoutMs: 400 }), "1.0.0"));
-    expect(performance.now() - begin).toBeLessThan(A_LONG_SLEEP_MS);
     expect(error).toMatchObject({ word: "delegate-timeout", code: 999, message: `plugin ${path} (ADD) did not finish within 0.4 s` });
     const pids = ["child", "self"].map((name) => readFileSync(join(base.path, name), "utf8").trim());
     await waitUntil(() => !pids.some(isAlive));
-  });
+  }, 100_000);
 
   it("is killed when it hangs after it closed its output", async () => {
-    const begin = performance.now();
     expect(await failure(del(plugin("exec 1>&-; exec /bin/sleep 1000"), { timeoutMs: 400 }))).toMatchObject({
       word: "delegate-timeout",
     });
-    expect(performance.now() - begin).toBeLessThan(A_LONG_SLEEP_MS);
-  });
+  }, 100_000);
 
   it("ignoring SIGTERM is killed all the same", async () => {
     expect(await failure(del(plugin("trap '' TERM; while :; do /bin/sleep 1; done"), { timeoutMs: 300 }))).toMatchObject({
@@ -224,9 +218,7 @@ describe("a delegate out of bounds", () => {
     const path = plugin(
       `echo $$ > ${base.path}/self; /usr/bin/head -c 100000000 /dev/zero; echo done > ${base.path}/done; /bin/sleep 1000`,
     );
-    const begin = performance.now();
     const error = await failure(delegateAdd(path, call(), "1.0.0"));
-    expect(performance.now() - begin).toBeLessThan(A_LONG_SLEEP_MS);
     expect(error).toMatchObject({
       word: "delegate-output",
       code: 999,
@@ -234,15 +226,13 @@ describe("a delegate out of bounds", () => {
     });
     await waitUntil(() => !isAlive(readFileSync(join(base.path, "self"), "utf8").trim()));
     expect(() => readFileSync(join(base.path, "done"))).toThrow("ENOENT");
-  });
+  }, 100_000);
 
   it("may leave a child behind that keeps the output open: its answer counts", async () => {
     const path = plugin(`/bin/sleep 1000 & echo $! > ${base.path}/child; echo '{"cniVersion": "1.0.0"}'`);
-    const begin = performance.now();
     expect(await delegateAdd(path, call(), "1.0.0")).toMatchObject({ ips: [] });
-    expect(performance.now() - begin).toBeLessThan(A_LONG_SLEEP_MS);
     process.kill(Number(readFileSync(join(base.path, "child"), "utf8")));
-  });
+  }, 100_000);
 
   it("that stays busy for too long is reported with the time limit", async () => {
     const path = join(base.path, "busy");
