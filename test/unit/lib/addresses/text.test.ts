@@ -1,6 +1,7 @@
 import ipaddr from "ipaddr.js";
 import { formatAddress, parseAddress } from "../../../../lib/addresses/address.ts";
 import { seededRandom } from "../../../support/seeded-random.ts";
+import { words } from "../../../support/words.ts";
 
 describe("Address text", () => {
   it("is read and written as ipaddr.js does, for random IPv6 addresses with many zero groups", () => {
@@ -38,27 +39,11 @@ describe("Address text", () => {
   it.each([
     "",
     " ",
-    "10.0.0",
-    "10.0.0.1.2",
-    "10.0.0.256",
-    "10.40.0.09",
-    "0x0a.0.0.1",
     "10.0.0.1 ",
-    "1e1.0.0.0",
-    ":",
-    ":::",
-    "1:2:3:4:5:6:7",
-    "1:2:3:4:5:6:7:8:9",
-    "1::2::3",
-    "1:2:3:4:5:6:7::8",
-    "12345::",
-    "fe80::1%eth0",
-    "::10.0.0",
-    "::10.0.0.1:2",
-    "10.0.0.1::",
-    "g::",
-    "1:2:3:4:5:6:7:",
-    "::ffff:10.0.0.256",
+    ...words`
+      10.0.0 10.0.0.1.2 10.0.0.256 10.40.0.09 0x0a.0.0.1 1e1.0.0.0 : ::: 1:2:3:4:5:6:7 1:2:3:4:5:6:7:8:9 1::2::3
+      1:2:3:4:5:6:7::8 12345:: fe80::1%eth0 ::10.0.0 ::10.0.0.1:2 10.0.0.1:: g:: 1:2:3:4:5:6:7: ::ffff:10.0.0.256
+    `,
   ])("%j is no address", (text) => {
     expect(parseAddress(text)).toBeUndefined();
   });

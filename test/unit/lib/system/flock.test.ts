@@ -6,13 +6,17 @@ import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 import { holdLock } from "../../../support/lock-holder-process.ts";
 
 const dir = fresh(() => new TemporaryDirectory());
+let path: string;
+beforeEach(() => {
+  path = join(dir.path, "lock");
+});
 
 describe("the lock of a file", () => {
   it("is created private, in a directory made for it, and stays empty and in place", () => {
-    const path = join(dir.path, "run", "calico", "ipam.lock");
-    lockFile(path)[Symbol.dispose]();
-    expect(statSync(path).mode & 0o777).toBe(0o600);
-    expect(readFileSync(path, "utf8")).toBe("");
+    const deep = join(dir.path, "run", "calico", "ipam.lock");
+    lockFile(deep)[Symbol.dispose]();
+    expect(statSync(deep).mode & 0o777).toBe(0o600);
+    expect(readFileSync(deep, "utf8")).toBe("");
   });
 
   it("L6: lies in directories that others cannot write, whatever the umask is", () => {
@@ -26,7 +30,6 @@ describe("the lock of a file", () => {
   });
 
   it("L6: is not looked for behind a symbolic link, which could make root create any file", () => {
-    const path = join(dir.path, "lock");
     symlinkSync(join(dir.path, "elsewhere"), path);
     expect(() => tryLockFile(path)).toThrow(path);
     expect(() => lockFile(path)).toThrow(path);
@@ -34,14 +37,12 @@ describe("the lock of a file", () => {
   });
 
   it("does not wait for the writer of a FIFO that lies in its place", () => {
-    const path = join(dir.path, "lock");
     expect(execaSync("mkfifo", [path]).exitCode).toBe(0);
     using lock = tryLockFile(path);
     expect(lock).toBeDefined();
   });
 
   it("excludes flock(1), which takes the same kind of lock as Calico's plugin", () => {
-    const path = join(dir.path, "lock");
     const probe = () => execaSync("flock", ["--nonblock", path, "/bin/true"], { reject: false }).exitCode;
     {
       using lock = tryLockFile(path);
@@ -52,7 +53,6 @@ describe("the lock of a file", () => {
   });
 
   it("is not had, and not waited for, while another process or another call of this one has it", async () => {
-    const path = join(dir.path, "lock");
     const holder = await holdLock(path, 60);
     expect(tryLockFile(path)).toBeUndefined();
     holder.kill("SIGKILL");
@@ -65,7 +65,6 @@ describe("the lock of a file", () => {
   });
 
   it("leaves no descriptor open when it is not had", () => {
-    const path = join(dir.path, "lock");
     using _lock = lockFile(path);
     const open = () => execaSync("ls", [`/proc/${process.pid}/fd`]).stdout.split("\n").length;
     const before = open();
@@ -74,7 +73,6 @@ describe("the lock of a file", () => {
   });
 
   it("is waited for until the holder lets go", async () => {
-    const path = join(dir.path, "lock");
     await holdLock(path, 0.3);
     const before = performance.now();
     using _lock = lockFile(path);
@@ -89,14 +87,12 @@ describe("the lock of a file", () => {
 
 describe("the holder of a lock", () => {
   it("is named by its process, and by the program that it runs", async () => {
-    const path = join(dir.path, "lock");
     const holder = await holdLock(path, 60);
     expect(lockHolder(path)).toBe(`pid ${holder.pid} (sleep)`);
     holder.kill("SIGKILL");
   });
 
   it("is not the one of another file, nor one that only waits", async () => {
-    const path = join(dir.path, "lock");
     const other = await holdLock(join(dir.path, "other"), 60);
     const holder = await holdLock(path, 60);
     const waiting = Bun.spawn(["/usr/bin/flock", path, "/bin/true"]);

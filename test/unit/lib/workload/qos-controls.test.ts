@@ -15,42 +15,25 @@ describe("limits of a pod", () => {
   });
 
   it("are taken as they are within their bounds (C§3.4)", () => {
-    expect(
-      read({
-        ingressBandwidth: "1M",
-        egressBandwidth: "2M",
-        ingressBurst: "3M",
-        egressBurst: "4M",
-        ingressPeakrate: "5M",
-        egressPeakrate: "6M",
-        ingressMinburst: "7k",
-        egressMinburst: "8k",
-        ingressPacketRate: "9k",
-        egressPacketRate: "10k",
-        ingressPacketBurst: "11",
-        egressPacketBurst: "12",
-        ingressMaxConnections: "13M",
-        egressMaxConnections: "14M",
-        dscp: "af11",
-      }),
-    ).toEqual({
-      controls: {
-        ingressBandwidth: 1_000_000,
-        egressBandwidth: 2_000_000,
-        ingressBurst: 3_000_000,
-        egressBurst: 4_000_000,
-        ingressPeakrate: 5_000_000,
-        egressPeakrate: 6_000_000,
-        ingressMinburst: 7_000,
-        egressMinburst: 8_000,
-        ingressPacketRate: 9_000,
-        egressPacketRate: 10_000,
-        ingressPacketBurst: 11,
-        egressPacketBurst: 12,
-        ingressMaxConnections: 13_000_000,
-        egressMaxConnections: 14_000_000,
-        dscp: "AF11",
-      },
+    const limits = [
+      ["ingressBandwidth", "1M", 1_000_000],
+      ["egressBandwidth", "2M", 2_000_000],
+      ["ingressBurst", "3M", 3_000_000],
+      ["egressBurst", "4M", 4_000_000],
+      ["ingressPeakrate", "5M", 5_000_000],
+      ["egressPeakrate", "6M", 6_000_000],
+      ["ingressMinburst", "7k", 7_000],
+      ["egressMinburst", "8k", 8_000],
+      ["ingressPacketRate", "9k", 9_000],
+      ["egressPacketRate", "10k", 10_000],
+      ["ingressPacketBurst", "11", 11],
+      ["egressPacketBurst", "12", 12],
+      ["ingressMaxConnections", "13M", 13_000_000],
+      ["egressMaxConnections", "14M", 14_000_000],
+      ["dscp", "af11", "AF11"],
+    ] as const;
+    expect(read(Object.fromEntries(limits.map(([key, text]) => [key, text])))).toEqual({
+      controls: Object.fromEntries(limits.map(([key, , value]) => [key, value])),
       warnings: [],
     });
   });
