@@ -1,23 +1,18 @@
 import { affinityCodec, affinitySelector } from "../../../../../lib/datastore/calico/affinity.ts";
 import { LEGACY_GROUP, V3_GROUP } from "../../../../../lib/datastore/calico/codec.ts";
+import { AFFINITY_LABELS } from "../../../../support/kubernetes/calico-examples.ts";
 import { sampleAffinity } from "../../../../support/samples.ts";
 import { decodeSpec, encodeSpec } from "./codec-support.ts";
 
 const ROW = sampleAffinity("worker-1", "10.40.0.8/29");
-/** I§2.11. */
-const LABELS = {
-  "projectcalico.org/hostname-hash": "CPU5J3TPSNHFA66J45DG4Z5C3PSJAZ36LD46JZLYEGZSTAWBUCUA",
-  "projectcalico.org/affinity-type": "host",
-  "projectcalico.org/ip-version": "4",
-};
 const SPEC = { state: "confirmed", node: "worker-1", type: "host", cidr: "10.40.0.8/29" };
 
 describe("a BlockAffinity", () => {
   it("is read and written as the contract's example, in both groups", () => {
     expect(encodeSpec(affinityCodec, ROW, LEGACY_GROUP)).toEqual({ ...SPEC, deleted: "false" });
     expect(encodeSpec(affinityCodec, ROW, V3_GROUP)).toEqual({ ...SPEC, deleted: false });
-    expect(affinityCodec.labels?.(ROW)).toEqual(LABELS);
-    expect(decodeSpec(affinityCodec, { ...SPEC, deleted: "false" }, { labels: LABELS })).toEqual(ROW);
+    expect(affinityCodec.labels?.(ROW)).toEqual(AFFINITY_LABELS);
+    expect(decodeSpec(affinityCodec, { ...SPEC, deleted: "false" }, { labels: AFFINITY_LABELS })).toEqual(ROW);
   });
 
   it("is labelled with the digest of the node's name that Calico computes", () => {
@@ -30,10 +25,10 @@ describe("a BlockAffinity", () => {
     expect(affinitySelector({ type: "host", name: "worker-3" }, 4)).toContain("ZYP5AGJAGU3QDRNEEUTTHXPQMJ4FHYHKA3OENTZ2ZY4QC4GWN22Q");
   });
 
-  it.each(Object.keys(LABELS))("says so when its label %s is missing or wrong", (label) => {
+  it.each(Object.keys(AFFINITY_LABELS))("says so when its label %s is missing or wrong", (label) => {
     for (const labels of [
-      { ...LABELS, [label]: undefined },
-      { ...LABELS, [label]: "other" },
+      { ...AFFINITY_LABELS, [label]: undefined },
+      { ...AFFINITY_LABELS, [label]: "other" },
     ]) {
       const present = Object.fromEntries(Object.entries(labels).filter(([, value]) => value !== undefined));
       expect(decodeSpec(affinityCodec, SPEC, { labels: present }).labelled).toBe(false);

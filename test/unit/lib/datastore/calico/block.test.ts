@@ -1,20 +1,13 @@
 import { blockCodec, quoteSequenceNumbers } from "../../../../../lib/datastore/calico/block.ts";
 import { LEGACY_GROUP } from "../../../../../lib/datastore/calico/codec.ts";
 import { parseJson } from "../../../../../lib/json/parse.ts";
+import { stringifyJson } from "../../../../../lib/json/value.ts";
+import { BLOCK_SPEC } from "../../../../support/kubernetes/calico-examples.ts";
 import { emptyBlock, sampleBlock } from "../../../../support/samples.ts";
 import { decodeSpec } from "./codec-support.ts";
 
 /** The block of I§2.11, as its text travels. */
-const EXAMPLE = `{
-  "cidr":"10.40.0.8/29","affinity":"host:worker-1","affinityClaimTime":"2026-08-22T13:33:20Z",
-  "allocations":[0,1,null,2,null,null,null,null],"unallocated":[4,5,6,7,2],
-  "attributes":[
-    {"handle_id":"vxlan-tunnel-addr-worker-1","secondary":{"node":"worker-1","type":"vxlanTunnelAddress"}},
-    {"handle_id":"k8s-pod-network.7f3c9d0e5b1a","secondary":{"node":"worker-1","namespace":"shop","pod":"cart-6d9f7-x2x8q","timestamp":"2026-08-22 13:33:24.5 +0000 UTC"}},
-    {"releasedAt":"2026-08-22T13:41:07Z"}],
-  "sequenceNumber":1787405600123456006,
-  "sequenceNumberForAllocation":{"0":1787405600123456000,"1":1787405600123456001,"3":1787405600123456005},
-  "deleted":false,"strictAffinity":false}`;
+const EXAMPLE = stringifyJson(BLOCK_SPEC);
 
 const EXAMPLE_BLOCK = sampleBlock({
   attributes: [

@@ -1,6 +1,7 @@
 import { handleCodec } from "../../../../../lib/datastore/calico/block.ts";
 import { LEGACY_GROUP, V3_GROUP } from "../../../../../lib/datastore/calico/codec.ts";
 import { clusterInformationCodec, configurationCodec, reservationCodec } from "../../../../../lib/datastore/calico/pool.ts";
+import { CONFIGURATION } from "../../../../support/kubernetes/calico-examples.ts";
 import { decodeSpec, encodeSpec } from "./codec-support.ts";
 
 describe("an IPAMHandle", () => {
@@ -23,17 +24,9 @@ describe("an IPAMHandle", () => {
 });
 
 describe("the IPAM configuration", () => {
-  const spec = {
-    strictAffinity: false,
-    autoAllocateBlocks: true,
-    maxBlocksPerHost: 0,
-    kubeVirtVMAddressPersistence: "Enabled",
-    ipCooldownSeconds: 60,
-  } as const;
-
   it("is read and written as the contract's example", () => {
-    expect(decodeSpec(configurationCodec, spec)).toEqual(spec);
-    expect(encodeSpec(configurationCodec, spec)).toEqual(spec);
+    expect(decodeSpec(configurationCodec, CONFIGURATION)).toEqual(CONFIGURATION);
+    expect(encodeSpec(configurationCodec, CONFIGURATION)).toEqual(CONFIGURATION);
   });
 
   it("has another kind in each group", () => {
@@ -52,7 +45,7 @@ describe("the IPAM configuration", () => {
   });
 
   it("F9: keeps a word for kubeVirtVMAddressPersistence that is not known, and says that it counts as Enabled", () => {
-    const odd = { ...spec, kubeVirtVMAddressPersistence: "Sometimes" };
+    const odd = { ...CONFIGURATION, kubeVirtVMAddressPersistence: "Sometimes" };
     expect(decodeSpec(configurationCodec, odd)).toEqual(odd);
     expect(encodeSpec(configurationCodec, odd)).toEqual(odd);
     expect(configurationCodec.oddityOf?.(odd)).toBe('kubeVirtVMAddressPersistence "Sometimes" is not known, and counts as Enabled');
@@ -61,7 +54,7 @@ describe("the IPAM configuration", () => {
   });
 
   it.each([{ strictAffinity: "true" }, { maxBlocksPerHost: "2" }])("is refused with %p", (changes) => {
-    expect(() => decodeSpec(configurationCodec, { ...spec, ...changes })).toThrow();
+    expect(() => decodeSpec(configurationCodec, { ...CONFIGURATION, ...changes })).toThrow();
   });
 });
 

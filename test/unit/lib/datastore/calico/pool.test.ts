@@ -1,17 +1,8 @@
 import { poolCodec } from "../../../../../lib/datastore/calico/pool.ts";
+import { POOL_SPEC } from "../../../../support/kubernetes/calico-examples.ts";
 import { samplePool } from "../../../../support/samples.ts";
 import { decodeSpec, encodeSpec } from "./codec-support.ts";
 
-/** I§2.11. */
-const SPEC = {
-  cidr: "10.40.0.0/24",
-  blockSize: 29,
-  natOutgoing: true,
-  nodeSelector: "zone == 'edge'",
-  allowedUses: ["Workload", "Tunnel"],
-  assignmentMode: "Automatic",
-  disabled: false,
-};
 const POOL = samplePool("edge-v4", "10.40.0.0/24", { blockSize: 29, nodeSelector: "zone == 'edge'" });
 
 function decode(spec: object, metadata: object = {}, status: object = {}) {
@@ -20,9 +11,9 @@ function decode(spec: object, metadata: object = {}, status: object = {}) {
 
 describe("an IPPool", () => {
   it("is read and written as the contract's example", () => {
-    expect(decode({ ...SPEC, vxlanMode: "CrossSubnet" })).toEqual(POOL);
-    expect(encodeSpec(poolCodec, POOL)).toEqual(SPEC);
-    expect(encodeSpec(poolCodec, { ...POOL, namespaceSelector: "all()" })).toEqual({ ...SPEC, namespaceSelector: "all()" });
+    expect(decode({ ...POOL_SPEC, vxlanMode: "CrossSubnet" })).toEqual(POOL);
+    expect(encodeSpec(poolCodec, POOL)).toEqual(POOL_SPEC);
+    expect(encodeSpec(poolCodec, { ...POOL, namespaceSelector: "all()" })).toEqual({ ...POOL_SPEC, namespaceSelector: "all()" });
   });
 
   it.each([
@@ -41,7 +32,7 @@ describe("an IPPool", () => {
   });
 
   it("is being deleted when it has a deletionTimestamp", () => {
-    expect(decode(SPEC, { deletionTimestamp: "2026-08-22T13:33:20Z" }).deleting).toBe(true);
+    expect(decode(POOL_SPEC, { deletionTimestamp: "2026-08-22T13:33:20Z" }).deleting).toBe(true);
   });
 
   it.each([
@@ -53,11 +44,11 @@ describe("an IPPool", () => {
       { type: "Ready", status: "False" },
       { type: "Allocatable", status, reason: "OK" },
     ];
-    expect(decode(SPEC, {}, { conditions }).allocatable).toBe(allocatable);
+    expect(decode(POOL_SPEC, {}, { conditions }).allocatable).toBe(allocatable);
   });
 
   it("F9: keeps a word for assignmentMode that is not known, and says that it counts as Manual", () => {
-    const pool = decode({ ...SPEC, assignmentMode: "Later" });
+    const pool = decode({ ...POOL_SPEC, assignmentMode: "Later" });
     expect(pool.assignmentMode).toBe("Later");
     expect(encodeSpec(poolCodec, pool)).toMatchObject({ assignmentMode: "Later" });
     expect(poolCodec.oddityOf?.(pool)).toBe('assignmentMode "Later" is not known, and counts as Manual');
@@ -68,6 +59,6 @@ describe("an IPPool", () => {
   });
 
   it.each([{ blockSize: "26" }, { allowedUses: "Workload" }, { disabled: "false" }])("is refused with %p", (changes) => {
-    expect(() => decode({ ...SPEC, ...changes })).toThrow();
+    expect(() => decode({ ...POOL_SPEC, ...changes })).toThrow();
   });
 });
