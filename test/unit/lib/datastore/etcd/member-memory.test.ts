@@ -4,20 +4,17 @@ import { memberMemory } from "../../../../../lib/datastore/etcd/members.ts";
 import { fresh, TemporaryDirectory } from "../../../../support/fixtures.ts";
 
 const directory = fresh(() => new TemporaryDirectory());
-let path: string;
-beforeEach(() => {
-  path = join(directory.path, "run", "members.json");
-});
+const path = () => join(directory.path, "run", "members.json");
 
 describe("What processes tell each other of etcd's members", () => {
   it("is read as it was written, and nobody else may read it", () => {
     const restsUntil = performance.now() + 8_000;
-    memberMemory(path).write(new Map([["http://a:2379", { failures: 3, restsUntil }]]));
-    const found = memberMemory(path).read().get("http://a:2379");
+    memberMemory(path()).write(new Map([["http://a:2379", { failures: 3, restsUntil }]]));
+    const found = memberMemory(path()).read().get("http://a:2379");
     expect(found?.failures).toBe(3);
     // Rounded to milliseconds in the file.
     expect(Math.abs((found?.restsUntil ?? 0) - restsUntil)).toBeLessThanOrEqual(2);
-    expect(statSync(path).mode & 0o777).toBe(0o600);
+    expect(statSync(path()).mode & 0o777).toBe(0o600);
   });
 
   it.each([
@@ -28,16 +25,16 @@ describe("What processes tell each other of etcd's members", () => {
     ["has figures that are none", '{"members": {"http://a:2379": {"failures": "many", "restsUntil": null}}}'],
     ["is too large", `{"members": {}, "x": "${"x".repeat(70_000)}"}`],
   ])("is nothing where the file %s", (_, text) => {
-    memberMemory(path).write(new Map());
-    if (text === undefined) rmSync(path);
-    else writeFileSync(path, text);
-    expect(memberMemory(path).read()).toEqual(new Map());
+    memberMemory(path()).write(new Map());
+    if (text === undefined) rmSync(path());
+    else writeFileSync(path(), text);
+    expect(memberMemory(path()).read()).toEqual(new Map());
   });
 
   it("is lost without a word where it cannot be written", () => {
     writeFileSync(join(directory.path, "run"), "a file in the way");
-    memberMemory(path).write(new Map([["http://a:2379", { failures: 1, restsUntil: 0 }]]));
-    expect(memberMemory(path).read()).toEqual(new Map());
+    memberMemory(path()).write(new Map([["http://a:2379", { failures: 1, restsUntil: 0 }]]));
+    expect(memberMemory(path()).read()).toEqual(new Map());
     expect(readFileSync(join(directory.path, "run"), "utf8")).toBe("a file in the way");
   });
 });

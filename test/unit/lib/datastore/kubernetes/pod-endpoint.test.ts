@@ -137,7 +137,6 @@ describe("the addresses of a pod", () => {
     ["none", podOf({ annotations: { [AWS]: "", "cni.projectcalico.org/podIP": "", "cni.projectcalico.org/podIPs": "" } }), []],
   ])("are %s", (_, pod, expected) => {
     expect(endpointOfPod(pod).ipNetworks).toEqual(expected);
-    expect(convertPod(pod).endpoint.ipNetworks).toEqual(expected);
   });
 
   it.each([

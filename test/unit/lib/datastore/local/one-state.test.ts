@@ -6,18 +6,15 @@ import { ObjectStore } from "../../../../../lib/datastore/local/object-store.ts"
 import { fresh, TemporaryDirectory } from "../../../../support/fixtures.ts";
 
 const directory = fresh(() => new TemporaryDirectory());
-let path: string;
-beforeEach(() => {
-  path = join(directory.path, "tortie.db");
-});
+const path = () => join(directory.path, "tortie.db");
 afterEach(() => jest.restoreAllMocks());
 
 const text = (value: string) => ({ value, detail: null, room: null });
 
 describe("a list of the local store", () => {
   it("is one state of the store, although another process writes while it is read", async () => {
-    using store = new ObjectStore(path);
-    using other = new ObjectStore(path);
+    using store = new ObjectStore(path());
+    using other = new ObjectStore(path());
     let whileReading = () => {};
     const collection = new LocalCollection<string, string>(store, {
       kind: "handle",
@@ -47,7 +44,7 @@ describe("a list of the local store", () => {
 
 describe("a revision of the local store", () => {
   it("is given once, although the clock is set back between two writes", () => {
-    using store = new ObjectStore(path);
+    using store = new ObjectStore(path());
     const seen = [store.create("handle", "a", text("1"))];
     const now = performance.now();
     jest.spyOn(performance, "now").mockReturnValue(now - 3_600_000);
@@ -61,10 +58,10 @@ describe("a revision of the local store", () => {
   });
 
   it("is above the one it replaces, although a process whose clock was ahead gave that", () => {
-    using store = new ObjectStore(path);
+    using store = new ObjectStore(path());
     store.create("handle", "a", text("1"));
     const ahead = Number(store.get("handle", "a")?.revision) + 3_600_000_000;
-    using database = new Database(path);
+    using database = new Database(path());
     database.run("UPDATE objects SET revision = ?", [ahead]);
     expect(Number(store.update("handle", "a", text("2"), String(ahead)))).toBeGreaterThan(ahead);
   });

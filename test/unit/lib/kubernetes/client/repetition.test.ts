@@ -6,6 +6,7 @@ import { connect, serve } from "../../../../support/api-behind-tls.ts";
 import type { Answering, Reply, TlsServer } from "../../../../support/tls-server.ts";
 
 const OK: Reply = { status: 200, body: '{"ok":true}' };
+const EXISTS: Reply = { status: 409, body: JSON.stringify({ kind: "Status", reason: "AlreadyExists", message: "a already exists" }) };
 
 const GET: ApiRequest = { method: "GET", path: "/a" };
 const POST: ApiRequest = { method: "POST", path: "/a", body: "{}" };
@@ -57,11 +58,7 @@ describe("repeating a request", () => {
     );
 
     it("tells a refusal of the second try from one of the first", async () => {
-      const conflict: Reply = {
-        status: 409,
-        body: JSON.stringify({ kind: "Status", reason: "AlreadyExists", message: "a already exists" }),
-      };
-      const { client } = start([failure, conflict, conflict]);
+      const { client } = start([failure, EXISTS, EXISTS]);
 
       expect(await outcome(client, POST)).toMatchObject({ status: 409, reason: "AlreadyExists", isRepetition: true });
       expect(await outcome(client, POST)).toMatchObject({ status: 409, reason: "AlreadyExists", isRepetition: false });
@@ -98,8 +95,7 @@ describe("repeating a request", () => {
   });
 
   it("does not take what a busy server turned away for something that may have been done", async () => {
-    const conflict: Reply = { status: 409, body: JSON.stringify({ kind: "Status", reason: "AlreadyExists", message: "a already exists" }) };
-    const { client } = start([{ status: 429 }, conflict]);
+    const { client } = start([{ status: 429 }, EXISTS]);
 
     expect(await outcome(client, POST)).toMatchObject({ reason: "AlreadyExists", isRepetition: false });
   });

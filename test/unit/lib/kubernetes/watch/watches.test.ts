@@ -2,6 +2,7 @@
 import { type Feed, SilenceError } from "../../../../../lib/kubernetes/watch/feed.ts";
 import { Watches } from "../../../../../lib/kubernetes/watch/informers.ts";
 import { FakeClock, settled } from "../../../../support/fake-clock.ts";
+import { fresh } from "../../../../support/fixtures.ts";
 
 /** Lists nothing, and is followed until it is ended. */
 class QuietFeed implements Feed<number> {
@@ -34,14 +35,10 @@ class QuietFeed implements Feed<number> {
 }
 
 describe("watches of one server", () => {
-  let clock: FakeClock;
-  let problems: string[];
-  beforeEach(() => {
-    clock = new FakeClock();
-    problems = [];
-  });
+  const clock = fresh(() => new FakeClock());
 
   it("say of each how it fares, in the order in which they were begun, and what fails", async () => {
+    const problems: string[] = [];
     await using watches = new Watches({ clock, onProblem: (problem) => problems.push(problem) });
     expect(watches.states()).toEqual([]);
     const [pods, pools] = [new QuietFeed("pods"), new QuietFeed("pools")];
