@@ -4,6 +4,8 @@ import { execaSync } from "execa";
 import { delegateAdd, findPlugin, runDelegate } from "../../../../lib/cni/delegate.ts";
 import { ForeignCniError, TortieError } from "../../../../lib/errors/errors.ts";
 import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
+import { isRunning } from "../../../support/kubernetes/process.ts";
+import { until } from "../../../support/kubernetes/until.ts";
 
 const base = fresh(() => new TemporaryDirectory());
 
@@ -37,21 +39,6 @@ async function failure(operation: Promise<unknown>): Promise<TortieError> {
   );
   if (error instanceof TortieError) return error;
   throw error;
-}
-
-async function waitUntil(condition: () => boolean): Promise<void> {
-  for (const deadline = Date.now() + 5000; !condition(); await Bun.sleep(10)) {
-    if (Date.now() > deadline) throw new Error("waited 5 s in vain");
-  }
-}
-
-/** Whether a process is there and not just waiting to be collected by its parent. */
-function isAlive(pid: string): boolean {
-  try {
-    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
-  } catch {
-    return false;
-  }
 }
 
 describe("a delegated call", () => {
@@ -198,8 +185,8 @@ describe("a delegate out of bounds", () => {
     const path = plugin(`/bin/sleep 1000 & echo $! > ${base.path}/child; echo $$ > ${base.path}/self; wait`);
     const error = await failure(delegateAdd(path, call({ timeoutMs: 400 }), "1.0.0"));
     expect(error).toMatchObject({ word: "delegate-timeout", code: 999, message: `plugin ${path} (ADD) did not finish within 0.4 s` });
-    const pids = ["child", "self"].map((name) => readFileSync(join(base.path, name), "utf8").trim());
-    await waitUntil(() => !pids.some(isAlive));
+    const pids = ["child", "self"].map((name) => Number(readFileSync(join(base.path, name), "utf8")));
+    await until("both are gone", () => !pids.some(isRunning), 5_000);
   }, 100_000);
 
   it("is killed when it hangs after it closed its output", async () => {
@@ -224,7 +211,8 @@ describe("a delegate out of bounds", () => {
       code: 999,
       message: `plugin ${path} printed more than 4194304 bytes and was stopped`,
     });
-    await waitUntil(() => !isAlive(readFileSync(join(base.path, "self"), "utf8").trim()));
+    const pid = Number(readFileSync(join(base.path, "self"), "utf8"));
+    await until("it is gone", () => !isRunning(pid), 5_000);
     expect(() => readFileSync(join(base.path, "done"))).toThrow("ENOENT");
   }, 100_000);
 

@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { runProgram } from "../../../../lib/system/run-program.ts";
 import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
+import { isRunning } from "../../../support/kubernetes/process.ts";
 
 const base = fresh(() => new TemporaryDirectory());
 
@@ -23,7 +24,7 @@ describe("a program whose caller gives up", () => {
 
     // SIGKILL is sent when the call comes back; the kernel needs a moment to carry it out.
     const pid = Number(readFileSync(join(base.path, "pid"), "utf8"));
-    while (!["gone", "Z"].includes(readStateOf(pid))) await Bun.sleep(5);
+    while (isRunning(pid)) await Bun.sleep(5);
   });
 
   it("is killed at once when the caller had given up before", async () => {
@@ -31,12 +32,3 @@ describe("a program whose caller gives up", () => {
     await expect(running).rejects.toMatchObject({ kind: "aborted" });
   });
 });
-
-/** Third field of /proc/PID/stat: a zombie has ended, and waits for whoever adopted it. */
-function readStateOf(pid: number): string {
-  try {
-    return readFileSync(`/proc/${pid}/stat`, "utf8").split(" ")[2] ?? "gone";
-  } catch {
-    return "gone";
-  }
-}

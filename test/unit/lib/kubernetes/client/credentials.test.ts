@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { decodeNetworkConfig } from "../../../../../lib/config/decode.ts";
 import type { ApiClient } from "../../../../../lib/kubernetes/api-client.ts";
@@ -9,6 +9,7 @@ import { apiConfigFor, authority, connect, serve } from "../../../../support/api
 import { closing } from "../../../../support/closing.ts";
 import { fresh, TemporaryDirectory } from "../../../../support/fixtures.ts";
 import { kubeconfigOf } from "../../../../support/kubeconfig.ts";
+import { isRunning } from "../../../../support/kubernetes/process.ts";
 import type { Answering, TlsServer } from "../../../../support/tls-server.ts";
 
 /** Knows one token. */
@@ -289,8 +290,8 @@ describe("credentials of the API client", () => {
         message: expect.stringContaining("did not finish within 0.3 s"),
       });
 
-      const child = readFileSync(join(dir.path, "child"), "utf8").trim();
-      while (existsSync(`/proc/${child}`) && !/\) Z /.test(readFileSync(`/proc/${child}/stat`, "utf8"))) await Bun.sleep(5);
+      const child = Number(readFileSync(join(dir.path, "child"), "utf8"));
+      while (isRunning(child)) await Bun.sleep(5);
     });
 
     it("are missing when it prints garbage, which is not repeated: there may be a secret in it", async () => {
