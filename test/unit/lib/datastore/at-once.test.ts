@@ -1,27 +1,14 @@
-import { readdirSync, readlinkSync } from "node:fs";
 import { join } from "node:path";
 import { openLocalDatastore } from "../../../../lib/datastore/local/local-datastore.ts";
 import { countAtOnce } from "../../../support/datastore-at-once.ts";
 import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 import { MemoryStore } from "../../../support/memory-datastore.ts";
+import { openFilesIn } from "../../../support/open-files.ts";
 import { sampleEndpoint } from "../../../support/samples.ts";
 
 const OPERATIONS = 200;
 
 const directory = fresh(() => new TemporaryDirectory());
-
-/** Descriptors of this process that are files of the store. */
-function openFiles(): readonly string[] {
-  return readdirSync("/proc/self/fd").flatMap((descriptor) => {
-    try {
-      const target = readlinkSync(`/proc/self/fd/${descriptor}`);
-      return target.startsWith(directory.path) ? [target] : [];
-    } catch {
-      // The descriptor that the directory was read by.
-      return [];
-    }
-  });
-}
 
 describe("one datastore that serves 200 operations at once", () => {
   it("loses none in memory", async () => {
@@ -31,16 +18,16 @@ describe("one datastore that serves 200 operations at once", () => {
   it("loses none in a local store, and leaves no descriptor when it is closed", async () => {
     const datastore = openLocalDatastore(join(directory.path, "tortie.db"));
     await countAtOnce(datastore, OPERATIONS);
-    expect(openFiles().length).toBeGreaterThan(0);
+    expect(openFilesIn(directory.path).length).toBeGreaterThan(0);
     await datastore[Symbol.asyncDispose]();
-    expect(openFiles()).toEqual([]);
+    expect(openFilesIn(directory.path)).toEqual([]);
   });
 
   it("opens no further file of a local store for them", async () => {
     const datastore = openLocalDatastore(join(directory.path, "tortie.db"));
     const { endpoints } = datastore;
     await countAtOnce(datastore, 100);
-    const before = openFiles().length;
+    const before = openFilesIn(directory.path).length;
     await Promise.all(
       Array.from({ length: OPERATIONS }, async (_, index) => {
         const endpoint = sampleEndpoint("shop", `worker--1-k8s-p${index}-eth0`, { containerID: `c${index}` });
@@ -50,7 +37,7 @@ describe("one datastore that serves 200 operations at once", () => {
       }),
     );
     expect(await endpoints.list()).toEqual([]);
-    expect(openFiles().length).toBe(before);
+    expect(openFilesIn(directory.path).length).toBe(before);
     await datastore[Symbol.asyncDispose]();
   });
 });

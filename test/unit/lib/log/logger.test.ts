@@ -7,6 +7,7 @@ import { createLogger, type Logger, type LoggerOptions } from "../../../../lib/l
 import { Secrets } from "../../../../lib/log/secrets.ts";
 import { systemErrorCode } from "../../../../lib/system/errno.ts";
 import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
+import { umask } from "../../../support/umask.ts";
 
 const OPERATION = { command: "ADD", network: "net1", containerId: "cid1", interfaceName: "eth0" };
 const WHO = `command=ADD network=net1 container=cid1 interface=eth0 pid=${process.pid}`;
@@ -193,15 +194,11 @@ describe("log_file_path", () => {
   });
 
   it("is made with its directories, 0755 and 0644 (recording log-file)", async () => {
-    const umask = process.umask(0);
-    try {
-      const filePath = join(directory.path, "a", "b", "cni.log");
-      expect(await logged((log) => log.info("one"), { filePath })).toEqual(linesOf(filePath));
-      expect(statSync(filePath).mode & 0o777).toBe(0o644);
-      expect(statSync(join(directory.path, "a", "b")).mode & 0o777).toBe(0o755);
-    } finally {
-      process.umask(umask);
-    }
+    using _ = umask(0);
+    const filePath = join(directory.path, "a", "b", "cni.log");
+    expect(await logged((log) => log.info("one"), { filePath })).toEqual(linesOf(filePath));
+    expect(statSync(filePath).mode & 0o777).toBe(0o644);
+    expect(statSync(join(directory.path, "a", "b")).mode & 0o777).toBe(0o755);
   });
 
   it("that cannot be written is told to standard error, and fails nothing", async () => {

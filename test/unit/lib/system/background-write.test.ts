@@ -1,8 +1,9 @@
-import { closeSync, openSync, readdirSync, readFileSync, readlinkSync, readSync, writeSync } from "node:fs";
+import { closeSync, openSync, readFileSync, readSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { execaSync } from "execa";
 import { startWrite } from "../../../../lib/system/background-write.ts";
 import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
+import { openFilesIn } from "../../../support/open-files.ts";
 
 /** Capacity of a pipe (pipe(7)). */
 const PIPE_BYTES = 65536;
@@ -53,7 +54,7 @@ describe("a write in the background", () => {
   });
 
   it("leaves no descriptor open when it is over, even if nobody asks", async () => {
-    const open = () => readdirSync("/proc/self/fd").filter((name) => isPipe(`/proc/self/fd/${name}`, dir.path)).length;
+    const open = () => openFilesIn(dir.path).length;
     for (let times = 0; times < 10; times++) startWrite(fd, new TextEncoder().encode("x"));
     for (const end = Date.now() + 10_000; open() > 1 && Date.now() < end; ) await Bun.sleep(20);
     expect(open()).toBe(1);
@@ -70,12 +71,4 @@ function fullPipe(path: string): number {
 function drain(fd: number): void {
   const drained = Buffer.alloc(PIPE_BYTES);
   for (let read = 0; read < PIPE_BYTES; ) read += readSync(fd, drained, 0, PIPE_BYTES - read, null);
-}
-
-function isPipe(descriptor: string, dir: string): boolean {
-  try {
-    return readlinkSync(descriptor) === join(dir, "pipe");
-  } catch {
-    return false; // closed by now
-  }
 }

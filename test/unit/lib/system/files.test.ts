@@ -17,6 +17,7 @@ import {
   writeAll,
 } from "../../../../lib/system/files.ts";
 import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
+import { umask } from "../../../support/umask.ts";
 
 const directory = fresh(() => new TemporaryDirectory());
 
@@ -45,13 +46,9 @@ describe("A failed call on a file", () => {
 
 describe("A new directory", () => {
   it.each([0o000, 0o077])("L6: has the mode it was asked for under umask %o, and so have those above it", (mask) => {
-    const umask = process.umask(mask);
-    try {
-      makeDirectories(join(directory.path, "a", "b"), 0o755);
-      makeDirectories(join(directory.path, "a", "b", "c"), 0o700);
-    } finally {
-      process.umask(umask);
-    }
+    using _ = umask(mask);
+    makeDirectories(join(directory.path, "a", "b"), 0o755);
+    makeDirectories(join(directory.path, "a", "b", "c"), 0o700);
     expect([modeOf("a"), modeOf("a", "b"), modeOf("a", "b", "c")]).toEqual([0o755, 0o755, 0o700]);
   });
 
@@ -67,22 +64,14 @@ describe("A pipe that does not block", () => {
   const LIMIT_MS = 50;
 
   it("L9: that nobody empties ends the write with EAGAIN, after what went in", () => {
-    const fd = fifo();
-    try {
-      const write = () => writeAll(fd, new Uint8Array(1 << 20).fill(120), "a pipe", LIMIT_MS);
-      expect(write).toThrow(expect.objectContaining({ code: "EAGAIN", message: "write a pipe: resource temporarily unavailable" }));
-    } finally {
-      closeFile(fd);
-    }
+    using pipe = fifo();
+    const write = () => writeAll(pipe.fd, new Uint8Array(1 << 20).fill(120), "a pipe", LIMIT_MS);
+    expect(write).toThrow(expect.objectContaining({ code: "EAGAIN", message: "write a pipe: resource temporarily unavailable" }));
   });
 
   it("L9: that stays silent ends the read with EAGAIN", () => {
-    const fd = fifo();
-    try {
-      expect(() => readToEnd(fd, "a pipe", LIMIT_MS)).toThrow(expect.objectContaining({ code: "EAGAIN" }));
-    } finally {
-      closeFile(fd);
-    }
+    using pipe = fifo();
+    expect(() => readToEnd(pipe.fd, "a pipe", LIMIT_MS)).toThrow(expect.objectContaining({ code: "EAGAIN" }));
   });
 
   it("gets all of a text that is larger than it, when the reader is slow", async () => {
@@ -96,10 +85,11 @@ describe("A pipe that does not block", () => {
     expect(readFileSync(path)).toHaveLength(size);
   });
 
-  function fifo(): number {
+  function fifo(): Disposable & { readonly fd: number } {
     const path = join(directory.path, "fifo");
     execaSync("mkfifo", [path]);
-    return openFile(path, O_RDWR | O_NONBLOCK);
+    const fd = openFile(path, O_RDWR | O_NONBLOCK);
+    return { fd, [Symbol.dispose]: () => closeFile(fd) };
   }
 });
 

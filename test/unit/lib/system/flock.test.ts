@@ -4,6 +4,7 @@ import { execaSync } from "execa";
 import { lockFile, lockHolder, tryLockFile } from "../../../../lib/system/flock.ts";
 import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 import { holdLock } from "../../../support/lock-holder-process.ts";
+import { umask } from "../../../support/umask.ts";
 
 const dir = fresh(() => new TemporaryDirectory());
 let path: string;
@@ -20,12 +21,8 @@ describe("the lock of a file", () => {
   });
 
   it("L6: lies in directories that others cannot write, whatever the umask is", () => {
-    const before = process.umask(0);
-    try {
-      lockFile(join(dir.path, "run", "calico", "ipam.lock"))[Symbol.dispose]();
-    } finally {
-      process.umask(before);
-    }
+    using _ = umask(0);
+    lockFile(join(dir.path, "run", "calico", "ipam.lock"))[Symbol.dispose]();
     for (const made of ["run", "run/calico"]) expect(statSync(join(dir.path, made)).mode & 0o777).toBe(0o755);
   });
 
