@@ -2,6 +2,7 @@
 import { EtcdClient } from "../../../../../lib/datastore/etcd/etcd-client.ts";
 import { etcdDatastore } from "../../../../../lib/datastore/etcd/etcd-datastore.ts";
 import { KeyValueStore } from "../../../../../lib/datastore/etcd/key-value-store.ts";
+import { closing } from "../../../../support/closing.ts";
 import { settingsOf } from "../../../../support/etcd/no-etcd.ts";
 import { fresh } from "../../../../support/fixtures.ts";
 import { type Reply, TlsServer } from "../../../../support/tls-server.ts";
@@ -22,14 +23,11 @@ const settings = () => settingsOf(`http://127.0.0.1:${server.port}`);
 
 /** The error of a read, or a text where there is none. */
 async function failureOf(read: (store: KeyValueStore) => Promise<unknown>): Promise<unknown> {
-  const client = new EtcdClient(settings(), { limits: IMPATIENT });
-  try {
-    return `it was believed: ${JSON.stringify(await read(new KeyValueStore(client)))}`;
-  } catch (error) {
-    return error;
-  } finally {
-    client.close();
-  }
+  const client = closing(new EtcdClient(settings(), { limits: IMPATIENT }));
+  return read(new KeyValueStore(client)).then(
+    (answer) => `it was believed: ${JSON.stringify(answer)}`,
+    (error: unknown) => error,
+  );
 }
 
 const NESTED = `{"header":${JSON.stringify(HEADER)},"kvs":${"[".repeat(200_000)}${"]".repeat(200_000)}}`;
@@ -81,9 +79,8 @@ describe("An answer to a read", () => {
 
   it("keeps a revision beyond 2^53 as it is", async () => {
     answers = [saying({ header: HEADER, kvs: [pair({ mod_revision: "9007199254740993" })] })];
-    const client = new EtcdClient(settings());
+    const client = closing(new EtcdClient(settings()));
     expect(await new KeyValueStore(client).get(KEY)).toMatchObject({ modRevision: "9007199254740993" });
-    client.close();
   });
 
   it("that is announced as larger than memory is refused before it is read", async () => {
@@ -94,10 +91,9 @@ describe("An answer to a read", () => {
 
   it("that breaks off is asked for again", async () => {
     answers = [{ raw: `${head("Content-Length: 1000")}xxxxxxxxxx`, close: true }, saying({ header: HEADER })];
-    const client = new EtcdClient(settings());
+    const client = closing(new EtcdClient(settings()));
     expect(await new KeyValueStore(client).get(KEY)).toBeUndefined();
     expect(server.requests).toHaveLength(2);
-    client.close();
   });
 
   it("that is compressed without being asked to is refused", async () => {

@@ -7,10 +7,10 @@ const KEY = { namespace: "shop", name: "worker--1-k8s-cart--x2x8q-eth0" };
 const of = (containerID: string, name = KEY.name) => sampleEndpoint(KEY.namespace, name, { containerID });
 
 const etcd = fresh(MemoryEtcd.start);
+const datastore = fresh(() => etcd.datastore());
 
 describe("the record of a pod", () => {
   it("is cleared whatever interface a DEL of its container names, and no other pod's is", async () => {
-    await using datastore = etcd.datastore();
     const neighbour = { ...KEY, name: "worker--1-k8s-cart--x2x8q--2-eth0" };
     for (const { name } of [KEY, neighbour]) await datastore.records.write(of("c1", name));
     const named = { ...KEY, name: "worker--1-k8s-cart--x2x8q-net--1" };
@@ -22,7 +22,6 @@ describe("the record of a pod", () => {
   });
 
   it("is another interface's own where it is no pod", async () => {
-    await using datastore = etcd.datastore();
     const name = "worker--1-cni-c1-eth0";
     await datastore.records.write(of("c1", name));
     expect(await datastore.records.clear({ ...KEY, name: "worker--1-cni-c1-net1" }, "c1")).toBe("gone");
@@ -30,7 +29,6 @@ describe("the record of a pod", () => {
   });
 
   it("costs one request where the ADD has read that there is none, and replaces one that came since", async () => {
-    await using datastore = etcd.datastore();
     await datastore.records.write(of("c1"), { containerID: undefined });
     expect(etcd.asked).toHaveLength(1);
     await datastore.records.write(of("c2"), { containerID: undefined });
