@@ -3,14 +3,9 @@ import { join } from "node:path";
 
 const PROGRAM = join(__dirname, "programs", "store-client.ts");
 
-export interface StoreClient {
-  /** Everything it printed, and how it ended. */
-  readonly ended: Promise<{ readonly output: string; readonly exitCode: number | null }>;
-}
-
-export function startStoreClient(path: string, mode: "create" | "count", times: number): StoreClient {
-  const child = spawn(path, mode, times);
-  return { ended: new Response(child.stdout).text().then(async (output) => ({ output, exitCode: await child.exited })) };
+/** @returns everything it printed until its end */
+export function runStoreClient(path: string, mode: "create" | "count", times: number): Promise<string> {
+  return new Response(spawn(path, mode, times).stdout).text();
 }
 
 /**

@@ -168,18 +168,12 @@ describe("decodeNetworkConfig", () => {
     });
   });
 
-  it("takes empty texts for absent", () => {
-    expect(decodeNetworkConfig({ nodename: "", nodename_file: "", datastore_path: "", datastore_type: "" })).toEqual(
-      decodeNetworkConfig({}),
-    );
-  });
-
-  it("does not look at keys it does not know", () => {
-    expect(decodeNetworkConfig(netconf('{"x":[1],"ipam":{"x":{}},"dns":5,"capabilities":"y"}'))).toEqual(decodeNetworkConfig({}));
-  });
-
-  it("is not impressed by a key named __proto__", () => {
-    expect(decodeNetworkConfig(netconf('{"__proto__":{"mtu":9000},"ipam":{"__proto__":{"type":"x"}}}'))).toEqual(decodeNetworkConfig({}));
+  it.each([
+    ["takes empty texts for absent", '{"nodename":"","nodename_file":"","datastore_path":"","datastore_type":""}'],
+    ["does not look at keys it does not know", '{"x":[1],"ipam":{"x":{}},"dns":5,"capabilities":"y"}'],
+    ["is not impressed by a key named __proto__", '{"__proto__":{"mtu":9000},"ipam":{"__proto__":{"type":"x"}}}'],
+  ])("%s", (_, text) => {
+    expect(decodeNetworkConfig(netconf(text))).toEqual(decodeNetworkConfig({}));
   });
 
   it("F5: takes null for an empty list of attachments, which is what libcni sends of a node without containers", () => {

@@ -8,24 +8,17 @@ import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 const directory = fresh(() => new TemporaryDirectory());
 
 describe("nodeName", () => {
-  it("prefers nodename, as it is written", () => {
-    expect(nameWith({ nodename: "Node-A", hostname: "other" }, "from-file")).toBe("Node-A");
-  });
-
-  it("then takes the nodename file", () => {
-    expect(nameWith({ hostname: "other" }, "node1")).toBe("node1");
-  });
-
-  it("trims the file, whose newline is no part of the name (design §8, recording nodename-newline)", () => {
-    expect(nameWith({}, " node1\n")).toBe("node1");
-  });
-
-  it.each(["", "  \n"])("then takes the deprecated key hostname when the file holds %j", (content) => {
-    expect(nameWith({ hostname: "h1" }, content)).toBe("h1");
-  });
-
-  it("takes hostname when there is no file (recording nodename-hostname-key)", () => {
-    expect(nameWith({ hostname: "H1" }, undefined)).toBe("H1");
+  it.each<[string, { nodename?: string; hostname?: string }, string | undefined, string]>([
+    ["prefers nodename, as it is written", { nodename: "Node-A", hostname: "other" }, "from-file", "Node-A"],
+    ["then takes the nodename file", { hostname: "other" }, "node1", "node1"],
+    ["trims the file, whose newline is no part of the name (design §8, recording nodename-newline)", {}, " node1\n", "node1"],
+    ['then takes the deprecated key hostname when the file holds ""', { hostname: "h1" }, "", "h1"],
+    ['then takes the deprecated key hostname when the file holds "  \\n"', { hostname: "h1" }, "  \n", "h1"],
+    ["takes hostname when there is no file (recording nodename-hostname-key)", { hostname: "H1" }, undefined, "H1"],
+  ])("%s", (_, netconf, content, name) => {
+    const file = join(directory.path, "nodename");
+    if (content !== undefined) writeFileSync(file, content);
+    expect(nodeName(decodeNetworkConfig({ ...netconf, nodename_file: file }))).toBe(name);
   });
 
   it("falls back to the operating system's name, trimmed and in lower case", () => {
@@ -66,9 +59,3 @@ describe("checkNodenameFile", () => {
     expect(() => checkNodenameFile(config(), "local")).not.toThrow();
   });
 });
-
-function nameWith(netconf: { nodename?: string; hostname?: string }, content: string | undefined): string {
-  const file = join(directory.path, "nodename");
-  if (content !== undefined) writeFileSync(file, content);
-  return nodeName(decodeNetworkConfig({ ...netconf, nodename_file: file }));
-}

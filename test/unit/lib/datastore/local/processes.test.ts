@@ -2,7 +2,7 @@ import { copyFileSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { openLocalDatastore } from "../../../../../lib/datastore/local/local-datastore.ts";
 import { fresh, TemporaryDirectory } from "../../../../support/fixtures.ts";
-import { killedWriter, startStoreClient } from "../../../../support/store-processes.ts";
+import { killedWriter, runStoreClient } from "../../../../support/store-processes.ts";
 
 const directory = fresh(() => new TemporaryDirectory());
 
@@ -14,9 +14,8 @@ async function handlesOf(path: string): Promise<readonly string[]> {
 describe("the local store under many processes", () => {
   it("is made by 110 processes at once that all find it missing", async () => {
     const path = join(directory.path, "not-yet", "there", "tortie.db");
-    const clients = Array.from({ length: 110 }, () => startStoreClient(path, "create", 1));
-    const outcomes = await Promise.all(clients.map(({ ended }) => ended));
-    expect(outcomes.filter(({ output }) => output !== "ok\n")).toEqual([]);
+    const outputs = await Promise.all(Array.from({ length: 110 }, () => runStoreClient(path, "create", 1)));
+    expect(outputs.filter((output) => output !== "ok\n")).toEqual([]);
     expect(await handlesOf(path)).toHaveLength(110);
     expect((statSync(path).mode & 0o777).toString(8)).toBe("600");
     expect((statSync(join(directory.path, "not-yet", "there")).mode & 0o777).toString(8)).toBe("700");
@@ -24,9 +23,8 @@ describe("the local store under many processes", () => {
 
   it("loses no update of one object that twelve processes change at once", async () => {
     const path = join(directory.path, "tortie.db");
-    const clients = Array.from({ length: 12 }, () => startStoreClient(path, "count", 25));
-    const outcomes = await Promise.all(clients.map(({ ended }) => ended));
-    expect(outcomes.filter(({ output }) => output !== "ok\n")).toEqual([]);
+    const outputs = await Promise.all(Array.from({ length: 12 }, () => runStoreClient(path, "count", 25)));
+    expect(outputs.filter((output) => output !== "ok\n")).toEqual([]);
     await using store = openLocalDatastore(path);
     expect((await store.handles.get("counter"))?.value.blocks).toEqual({ "10.40.0.0/26": 300 });
   }, 60_000);

@@ -131,13 +131,11 @@ describe("a file of others is refused and left as it is", () => {
 });
 
 describe("a local store that cannot be used says why", () => {
-  it("when a directory has its name", async () => {
-    mkdirSync(path);
-    expectUnavailable(await refusal(), "not a regular file");
-  });
-
-  it("when a pipe has its name, without waiting for a writer", async () => {
-    execaSync("mkfifo", [path]);
+  it.each([
+    ["a directory has its name", () => mkdirSync(path)],
+    ["a pipe has its name, without waiting for a writer", () => execaSync("mkfifo", [path])],
+  ])("when %s", async (_what, make) => {
+    make();
     expectUnavailable(await refusal(), "not a regular file");
   });
 
