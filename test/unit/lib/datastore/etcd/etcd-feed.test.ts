@@ -46,12 +46,8 @@ async function follow(...answers: readonly (object | string)[]) {
     delete: (key: string) => void told.push(["delete", key]),
     reached: (version: string) => void told.push(["reached", version]),
   };
-  let ended: unknown;
-  try {
-    await feed.follow("7", sink, () => told.push("begun"), new AbortController().signal);
-  } catch (error) {
-    ended = error;
-  }
+  const following = feed.follow("7", sink, () => told.push("begun"), new AbortController().signal);
+  const ended: unknown = await following.catch((error: unknown) => error);
   return { told, ended, refused, asked };
 }
 

@@ -203,32 +203,16 @@ describe("a finished pod", () => {
 });
 
 describe("the ports of a pod", () => {
+  const expectedPort = (change: object) => ({ name: "", protocol: "TCP", port: 80, hostPort: 0, hostIP: "", ...change });
+  const onHost = { hostPort: 8080, hostIP: "127.0.0.1" };
+  const known = ["TCP", "UDP", "SCTP"].map((protocol) => ({ name: protocol.toLowerCase(), protocol }));
+
   it.each<[string, readonly Partial<ContainerPort>[], readonly object[]]>([
-    [
-      "with a name or a port of the host",
-      [{ name: "a" }, { hostPort: 8080, hostIP: "127.0.0.1" }, {}],
-      [
-        { name: "a", protocol: "TCP", port: 80, hostPort: 0, hostIP: "" },
-        { name: "", protocol: "TCP", port: 80, hostPort: 8080, hostIP: "127.0.0.1" },
-      ],
-    ],
+    ["with a name or a port of the host", [{ name: "a" }, onHost, {}], [{ name: "a" }, onHost]],
     ["with a number", [{ name: "a", containerPort: 0 }], []],
-    [
-      "of a protocol that policy knows",
-      [
-        { name: "t", protocol: "TCP" },
-        { name: "u", protocol: "UDP" },
-        { name: "s", protocol: "SCTP" },
-        { name: "x", protocol: "XYZ" },
-      ],
-      [
-        { name: "t", protocol: "TCP", port: 80, hostPort: 0, hostIP: "" },
-        { name: "u", protocol: "UDP", port: 80, hostPort: 0, hostIP: "" },
-        { name: "s", protocol: "SCTP", port: 80, hostPort: 0, hostIP: "" },
-      ],
-    ],
+    ["of a protocol that policy knows", [...known, { name: "x", protocol: "XYZ" }], known],
   ])("are those %s", (_, given, expected) => {
-    expect(endpointOfPod(podOf({ ports: given.map(port) })).ports).toEqual(expected);
+    expect(endpointOfPod(podOf({ ports: given.map(port) })).ports).toEqual(expected.map(expectedPort));
   });
 });
 

@@ -35,10 +35,7 @@ async function use(): Promise<unknown> {
 /** What a use of the store throws; the directory must be as it was to the last byte. */
 async function refusal(): Promise<unknown> {
   const before = snapshot();
-  const error = await use().then(
-    () => undefined,
-    (thrown: unknown) => thrown,
-  );
+  const error = await use().catch((thrown: unknown) => thrown);
   expect(snapshot()).toEqual(before);
   return error;
 }
