@@ -2,9 +2,9 @@
  * One member of an etcd whose answers a test can bend: the part of the JSON gateway that our client uses, on a map in memory. The cluster
  * suite holds the same promises against etcd itself; here a member refuses, forgets and falls silent on demand.
  */
-import { createServer, type IncomingMessage } from "node:http";
 import { type EtcdDatastore, type EtcdOptions, etcdDatastore } from "../../../lib/datastore/etcd/etcd-datastore.ts";
 import { type Fields, isObject, objects, parseObject, section, text } from "../../../lib/json/decode.ts";
+import { TlsServer } from "../tls-server.ts";
 import { settingsOf } from "./no-etcd.ts";
 
 /** What is said instead of the truth. */
@@ -32,31 +32,18 @@ export class MemoryEtcd implements Disposable {
   readonly asked: Asked[] = [];
   /** Takes a request's place: `undefined` lets it through. It may keep the caller waiting. */
   intercept: (asked: Asked) => Reply | undefined | Promise<Reply | undefined> = () => undefined;
-  url = "";
-  readonly #server = createServer((request, response) => {
-    void bodyOf(request).then(async (body) => {
-      const asked = {
-        path: request.url ?? "",
-        request: body === "" ? {} : parseObject(body),
-        authorization: request.headers.authorization,
-      };
+  readonly #server = new TlsServer(
+    async ({ target, body, headers }) => {
+      const asked = { path: target, request: body === "" ? {} : parseObject(body), authorization: headers.authorization };
       this.asked.push(asked);
-      const { status, body: said } = (await this.intercept(asked)) ?? { status: 200, body: JSON.stringify(this.#answer(asked)) };
-      response.writeHead(status, { "Content-Type": "application/json" }).end(said);
-    });
-  });
+      return (await this.intercept(asked)) ?? { status: 200, body: JSON.stringify(this.#answer(asked)) };
+    },
+    { keyPair: undefined },
+  );
+  readonly url = `http://127.0.0.1:${this.#server.port}`;
   /** By key, in base64. */
   readonly #rows = new Map<string, Row>();
   #revision = 1n;
-
-  static async start(): Promise<MemoryEtcd> {
-    const etcd = new MemoryEtcd();
-    await new Promise<void>((done) => etcd.#server.listen(0, "127.0.0.1", done));
-    const address = etcd.#server.address();
-    if (typeof address !== "object" || address === null) throw new Error("the server does not listen");
-    etcd.url = `http://127.0.0.1:${address.port}`;
-    return etcd;
-  }
 
   /** A client of its own, with little patience. @param others members that are asked too */
   datastore(options: EtcdOptions = {}, ...others: readonly string[]): EtcdDatastore {
@@ -80,8 +67,7 @@ export class MemoryEtcd implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#server.closeAllConnections();
-    this.#server.close();
+    this.#server[Symbol.dispose]();
   }
 
   #answer({ path, request }: Asked): object {
@@ -134,10 +120,4 @@ export class MemoryEtcd implements Disposable {
   #header(): object {
     return { revision: String(this.#revision) };
   }
-}
-
-async function bodyOf(request: IncomingMessage): Promise<string> {
-  const parts: Buffer[] = [];
-  for await (const part of request) parts.push(Buffer.from(part));
-  return Buffer.concat(parts).toString();
 }

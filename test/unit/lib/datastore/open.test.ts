@@ -46,7 +46,7 @@ describe("opening the datastore", () => {
   });
 
   it.each(["kubernetes", "etcdv3"])("tells who opens it what a list had to leave out: %s", async (type) => {
-    using etcd = await MemoryEtcd.start();
+    using etcd = new MemoryEtcd();
     etcd.put("/calico/ipam/v2/handle/net.c1", '{"block":7}');
     const item = { metadata: { name: "net.c1", uid: "u1", resourceVersion: "5" }, spec: { handleID: "net.c1", block: 7 } };
     const list = { apiVersion: GROUP, kind: "IPAMHandleList", metadata: {}, items: [item] };

@@ -6,7 +6,7 @@ describeDatastore(
   "etcd",
   async () => {
     const ends = new AsyncDisposableStack();
-    const etcd = ends.use(await MemoryEtcd.start());
+    const etcd = ends.use(new MemoryEtcd());
     return {
       datastore: ends.use(etcd.datastore()),
       other: ends.use(etcd.datastore()),

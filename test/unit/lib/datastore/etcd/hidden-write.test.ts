@@ -6,7 +6,7 @@ const HANDLE = { id: "net.c1", blocks: { "10.0.0.0/26": 1 } };
 
 describe("a create that etcd refuses because its leader has changed", () => {
   it("E3: is done when the repetition finds what the refused try has written", async () => {
-    using etcd = await MemoryEtcd.start();
+    using etcd = new MemoryEtcd();
     etcd.intercept = ({ request }) => {
       if (etcd.asked.length > 1) return undefined;
       const put = section(objects(request, "success")[0] ?? {}, "requestPut");

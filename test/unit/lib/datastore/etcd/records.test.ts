@@ -6,7 +6,7 @@ import { sampleEndpoint } from "../../../../support/samples.ts";
 const KEY = { namespace: "shop", name: "worker--1-k8s-cart--x2x8q-eth0" };
 const of = (containerID: string, name = KEY.name) => sampleEndpoint(KEY.namespace, name, { containerID });
 
-const etcd = fresh(MemoryEtcd.start);
+const etcd = fresh(() => new MemoryEtcd());
 const datastore = fresh(() => etcd.datastore());
 
 describe("the record of a pod", () => {

@@ -14,7 +14,7 @@ const CODES = { permissionDenied: 7, resourceExhausted: 8, outOfRange: 11, unava
 
 const refusal = (code: number, message: string): Reply => ({ status: 400, body: JSON.stringify({ error: message, code, message }) });
 
-const etcd = fresh(MemoryEtcd.start);
+const etcd = fresh(() => new MemoryEtcd());
 const datastore = fresh(() => etcd.datastore());
 
 describe("a request that a member refuses", () => {
@@ -118,7 +118,7 @@ describe("a list whose pages etcd has compacted meanwhile", () => {
 
 describe("a stream that no member begins", () => {
   it("is asked of each of them once", async () => {
-    using other = await MemoryEtcd.start();
+    using other = new MemoryEtcd();
     for (const member of [etcd, other]) member.intercept = () => refusal(CODES.unavailable, "etcdserver: no leader");
     const client = closing(new EtcdClient(settingsOf(`${etcd.url},${other.url}`)));
     await expect(client.stream("/v3/watch", {}, new AbortController().signal)).rejects.toMatchObject({ code: CODES.unavailable });
