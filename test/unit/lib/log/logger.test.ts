@@ -92,7 +92,7 @@ describe("the log of an operation", () => {
   });
 
   it("leaves out what an operation has not: STATUS has no container", async () => {
-    const log = createLogger(config(), { command: "STATUS", network: "net1", containerId: "", interfaceName: "" }, options());
+    const log = logger({}, {}, { command: "STATUS", network: "net1", containerId: "", interfaceName: "" });
     log.info("x");
     await log.flush();
     expect(written()[0]).toContain(`command=STATUS network=net1 pid=${process.pid} `);
@@ -254,16 +254,10 @@ function fullPipe(): Disposable & { readonly fd: number; readonly path: string }
   return { fd, path, [Symbol.dispose]: () => closeSync(fd) };
 }
 
-function config(more: Partial<LogConfig> = {}): LogConfig {
-  return { level: "info", filePath: undefined, fileMaxSize: 100, fileMaxAge: 30, fileMaxCount: 10, ...more };
-}
-
-function options(more: LoggerOptions = {}): LoggerOptions {
-  return { standardError: stderr, now: () => new Date("2026-11-21T09:24:26.179Z"), clock: () => 1, spentMs: 1, ...more };
-}
-
-function logger(more: Partial<LogConfig> = {}, moreOptions: LoggerOptions = {}) {
-  return createLogger(config(more), OPERATION, options(moreOptions));
+function logger(more: Partial<LogConfig> = {}, moreOptions: LoggerOptions = {}, operation = OPERATION): Logger {
+  const config: LogConfig = { level: "info", filePath: undefined, fileMaxSize: 100, fileMaxAge: 30, fileMaxCount: 10, ...more };
+  const now = () => new Date("2026-11-21T09:24:26.179Z");
+  return createLogger(config, operation, { standardError: stderr, now, clock: () => 1, spentMs: 1, ...moreOptions });
 }
 
 /** What standard error has after an operation that logs so. */
