@@ -1,6 +1,6 @@
 import { decodeNetworkConfig } from "../../../../lib/config/decode.ts";
-import { parseJson } from "../../../../lib/json/parse.ts";
-import { isJsonObject, type JsonObject, RawNumber } from "../../../../lib/json/value.ts";
+import { type JsonObject, RawNumber } from "../../../../lib/json/value.ts";
+import { jsonObject } from "../../../support/json-object.ts";
 
 /** Keys and fields, "a > b" in a section; the default of the field (C§1.2), a value of the key, and what the field has then if not the same. */
 const KEYS: readonly (readonly [key: string, field: string, standard: unknown, given: unknown, taken?: unknown])[] = [
@@ -87,27 +87,27 @@ describe("decodeNetworkConfig", () => {
       ["runtimeConfig > portMappings", [{ hostPort: 1 }]],
     ] as const;
     const given = objectOf([...KEYS.map(([key, , , value]) => [key, value] as const), ...unused]);
-    expect(decodeNetworkConfig(netconf(JSON.stringify(given)))).toEqual(
+    expect(decodeNetworkConfig(jsonObject(JSON.stringify(given)))).toEqual(
       objectOf(KEYS.map(([, field, , value, taken = value]) => [field, taken])),
     );
   });
 
   it("finds keys in any letter case and merges sections given under several spellings (recording keys-case)", () => {
     const config = decodeNetworkConfig(
-      netconf('{"ipam":{"type":"calico-ipam"},"MTU":1400,"unknown":{"x":[1]},"Ipam":{"Assign_IPv6":"true"}}'),
+      jsonObject('{"ipam":{"type":"calico-ipam"},"MTU":1400,"unknown":{"x":[1]},"Ipam":{"Assign_IPv6":"true"}}'),
     );
     expect(config.mtu).toBe(1400);
     expect(config.ipam).toMatchObject({ type: "calico-ipam", assignIpv6: true });
   });
 
   it("takes the last one of a plain key given under several spellings, and passes null over", () => {
-    expect(decodeNetworkConfig(netconf('{"mtu":1400,"MTU":1500}')).mtu).toBe(1500);
-    expect(decodeNetworkConfig(netconf('{"MTU":1500,"mtu":1400}')).mtu).toBe(1400);
-    expect(decodeNetworkConfig(netconf('{"mtu":1400,"MTU":null}')).mtu).toBe(1400);
+    expect(decodeNetworkConfig(jsonObject('{"mtu":1400,"MTU":1500}')).mtu).toBe(1500);
+    expect(decodeNetworkConfig(jsonObject('{"MTU":1500,"mtu":1400}')).mtu).toBe(1400);
+    expect(decodeNetworkConfig(jsonObject('{"mtu":1400,"MTU":null}')).mtu).toBe(1400);
   });
 
   it("judges the type of every spelling, not only of the one that counts", () => {
-    expect(() => decodeNetworkConfig(netconf('{"MTU":"x","mtu":1400}'))).toThrow("MTU must be an integer");
+    expect(() => decodeNetworkConfig(jsonObject('{"MTU":"x","mtu":1400}'))).toThrow("MTU must be an integer");
   });
 
   it("folds the long s and the Kelvin sign as Unicode does, so that no second parser reads another key", () => {
@@ -120,7 +120,7 @@ describe("decodeNetworkConfig", () => {
   });
 
   it("leaves the defaults where null is given (recording null-keys)", () => {
-    const config = decodeNetworkConfig(netconf('{"name":"net1","mtu":null,"dns":null,"args":null,"prevResult":null,"ipam":null}'));
+    const config = decodeNetworkConfig(jsonObject('{"name":"net1","mtu":null,"dns":null,"args":null,"prevResult":null,"ipam":null}'));
     expect(config).toEqual({ ...decodeNetworkConfig({}), name: "net1" });
   });
 
@@ -143,7 +143,7 @@ describe("decodeNetworkConfig", () => {
     ["4", 4],
     ["5000", 5000],
   ])("makes num_queues %s at least one (recordings num-queues-*)", (given, queues) => {
-    expect(decodeNetworkConfig(netconf(`{"num_queues":${given}}`)).numQueues).toBe(queues);
+    expect(decodeNetworkConfig(jsonObject(`{"num_queues":${given}}`)).numQueues).toBe(queues);
   });
 
   it("keeps a negative mtu, which is printed as it is (recording mtu--1)", () => {
@@ -173,7 +173,7 @@ describe("decodeNetworkConfig", () => {
     ["does not look at keys it does not know", '{"x":[1],"ipam":{"x":{}},"dns":5,"capabilities":"y"}'],
     ["is not impressed by a key named __proto__", '{"__proto__":{"mtu":9000},"ipam":{"__proto__":{"type":"x"}}}'],
   ])("%s", (_, text) => {
-    expect(decodeNetworkConfig(netconf(text))).toEqual(decodeNetworkConfig({}));
+    expect(decodeNetworkConfig(jsonObject(text))).toEqual(decodeNetworkConfig({}));
   });
 
   it("F5: takes null for an empty list of attachments, which is what libcni sends of a node without containers", () => {
@@ -202,12 +202,6 @@ describe("decodeNetworkConfig", () => {
     expect(decodeNetworkConfig({ burst: new RawNumber("9007199254740993") }).burst).toBe(9007199254740992);
   });
 });
-
-function netconf(text: string): JsonObject {
-  const value = parseJson(text);
-  if (!isJsonObject(value)) throw new Error("not an object");
-  return value;
-}
 
 /** An object of values that are named by their paths. */
 function objectOf(values: readonly (readonly [path: string, value: unknown])[]): Readonly<Record<string, unknown>> {

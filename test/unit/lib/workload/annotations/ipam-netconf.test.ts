@@ -1,19 +1,13 @@
 import { decodeNetworkConfig } from "../../../../../lib/config/decode.ts";
-import { parseJson } from "../../../../../lib/json/parse.ts";
-import { isJsonObject, type JsonObject, stringifyJson } from "../../../../../lib/json/value.ts";
+import { stringifyJson } from "../../../../../lib/json/value.ts";
 import { configWithPodPools, podRequests, withPodPools } from "../../../../../lib/workload/annotations/requests.ts";
 import { requestedOf } from "../../../../../lib/workload/requested.ts";
+import { jsonObject } from "../../../../support/json-object.ts";
 import { annotatedNamespace, annotatedPod } from "../../../../support/pods.ts";
-
-function netconfOf(text: string): JsonObject {
-  const netconf = parseJson(text);
-  if (!isJsonObject(netconf)) throw new Error("not an object");
-  return netconf;
-}
 
 /** The netconf as the IPAM plugin gets it, and the decoded configuration in both ways. */
 function edited(text: string, pod: Readonly<Record<string, string>>, namespace: Readonly<Record<string, string>> = {}) {
-  const netconf = netconfOf(text);
+  const netconf = jsonObject(text);
   const config = decodeNetworkConfig(netconf);
   const requests = podRequests(annotatedPod(pod), annotatedNamespace(namespace), config, requestedOf(config, { ip: undefined, mac: "" }));
   const result = withPodPools(netconf, requests);
