@@ -46,12 +46,12 @@ function play({ messages = [], refusal, ends = false }: Played) {
   return { asked, run };
 }
 
-const status = (object: object): readonly [number, string] => [STATUS ?? 3, JSON.stringify(object)];
+const status = (object: object): readonly [number, string] => [STATUS, JSON.stringify(object)];
 const exitCode = (code: number) =>
   status({ status: "Failure", reason: "NonZeroExitCode", details: { causes: [{ reason: "ExitCode", message: String(code) }] } });
 
 it("gives what the program printed and how it ended, asked for in our name", async () => {
-  const messages = [[STDOUT ?? 1, '{"a":'], [STDERR ?? 2, "hm"], [STDOUT ?? 1, "1}"], status({ status: "Success" })] as const;
+  const messages = [[STDOUT, '{"a":'], [STDERR, "hm"], [STDOUT, "1}"], status({ status: "Success" })] as const;
   const { asked, run } = play({ messages });
   expect(await run()).toEqual({ exit: 0, stdout: '{"a":1}', stderr: "hm" });
   expect(asked).toHaveLength(1);
