@@ -1,15 +1,13 @@
 /** In which order an ADD has its effects, and takes them back: what end states do not show. */
 import { createServer, type Server } from "node:http";
 import { DatastoreError } from "../../../lib/datastore/errors.ts";
-import { type PodCall, PodNode } from "../../support/pod-node.ts";
+import { fresh } from "../../support/fixtures.ts";
+import { PodNode } from "../../support/pod-node.ts";
 import { phrases } from "../../support/words.ts";
 
-async function failure(node: PodNode, call: PodCall = {}): Promise<unknown> {
-  return node.add(call).then(
-    () => undefined,
-    (error: unknown) => error,
-  );
-}
+const node = fresh(PodNode.create);
+/** Without a cluster. */
+const plain = fresh(PodNode.forContainers);
 
 /** The named effects, in the order in which they happened. */
 function inOrder(node: PodNode, ...names: readonly string[]): readonly string[] {
@@ -17,20 +15,19 @@ function inOrder(node: PodNode, ...names: readonly string[]): readonly string[] 
 }
 
 /** As a process that died before it could write the record: everything else is there. */
-function forgetRecord(node: PodNode): void {
+function forgetRecord(): void {
   const blank = { containerID: "", podIP: "", podIPs: "" };
   node.annotate(Object.fromEntries(Object.entries(blank).map(([name, value]) => [`cni.projectcalico.org/${name}`, value])));
 }
 
 describe("A failed ADD", () => {
   it("takes back the link before the address that it carries", async () => {
-    await using node = await PodNode.create();
     await node.add({ container: "other" });
     await node.del({ container: "other" });
     node.effects.length = 0;
     node.failure = { effect: "write record", error: new DatastoreError("unauthorized", "arranged") };
 
-    await failure(node);
+    await expect(node.add()).rejects.toThrow("arranged");
 
     expect(inOrder(node, "update block", "apply", "write record", "undo apply")).toEqual([
       "update block",
@@ -47,14 +44,13 @@ describe("An ADD that nobody waits for any more", () => {
     ["while addresses are taken", "create handle", ["update block", "update block"]],
     ["while the link is made", "apply", ["update block", "apply", "undo apply", "update block"]],
   ])("is given up %s, and takes back what it has made", async (_, effect, expected) => {
-    await using node = await PodNode.create();
     await node.add({ container: "other" });
     await node.del({ container: "other" });
     node.effects.length = 0;
     const abort = new AbortController();
     node.meanwhile = { effect, work: () => abort.abort(new Error("nobody waits")) };
 
-    expect(await failure(node, { signal: abort.signal })).toMatchObject({ message: "nobody waits" });
+    await expect(node.add({ signal: abort.signal })).rejects.toMatchObject({ message: "nobody waits" });
 
     expect(inOrder(node, "update block", "apply", "write record", "undo apply")).toEqual(expected);
     expect(await node.handles()).toEqual({});
@@ -64,40 +60,35 @@ describe("An ADD that nobody waits for any more", () => {
 
 describe("An ADD on a node without Felix", () => {
   it("guards the node before the container can send", async () => {
-    await using node = PodNode.forContainers();
-    await node.add();
-    expect(inOrder(node, "node", "apply")).toEqual(["node", "apply"]);
+    await plain.add();
+    expect(inOrder(plain, "node", "apply")).toEqual(["node", "apply"]);
   });
 });
 
 describe("The profile of a network", () => {
   it("A1: is there before the record that names it", async () => {
-    await using node = PodNode.forContainers();
-    await node.add();
-    expect(inOrder(node, "ensure profile net1", "create endpoint")).toEqual(["ensure profile net1", "create endpoint"]);
+    await plain.add();
+    expect(inOrder(plain, "ensure profile net1", "create endpoint")).toEqual(["ensure profile net1", "create endpoint"]);
   });
 
   it("A1: that cannot be made fails the ADD, and nothing is left", async () => {
-    await using node = PodNode.forContainers();
-    node.failure = { effect: "ensure profile net1", error: new DatastoreError("unauthorized", "arranged") };
-    expect(await failure(node)).toMatchObject({ failure: "unauthorized" });
-    expect(node.effects).not.toContain("create endpoint");
-    expect(await node.handles()).toEqual({});
-    expect([...node.links]).toEqual([]);
+    plain.failure = { effect: "ensure profile net1", error: new DatastoreError("unauthorized", "arranged") };
+    await expect(plain.add()).rejects.toMatchObject({ failure: "unauthorized" });
+    expect(plain.effects).not.toContain("create endpoint");
+    expect(await plain.handles()).toEqual({});
+    expect([...plain.links]).toEqual([]);
   });
 
   it("A1: of a further network is there before the record names it too", async () => {
-    await using node = PodNode.forContainers();
-    await node.add();
-    node.effects.length = 0;
-    await node.add({ network: "net2" });
-    expect(inOrder(node, "ensure profile net2", "update endpoint")).toEqual(["ensure profile net2", "update endpoint"]);
+    await plain.add();
+    plain.effects.length = 0;
+    await plain.add({ network: "net2" });
+    expect(inOrder(plain, "ensure profile net2", "update endpoint")).toEqual(["ensure profile net2", "update endpoint"]);
   });
 });
 
 describe("A setting that could not be made", () => {
   it("is told in the log, and fails nothing", async () => {
-    await using node = await PodNode.create();
     node.warnings = ["failed to set net/ipv4/conf/x/rp_filter"];
     await node.add();
     expect(node.errors).toEqual(["failed to set net/ipv4/conf/x/rp_filter"]);
@@ -106,9 +97,8 @@ describe("A setting that could not be made", () => {
 
 describe("An ADD after one that was interrupted", () => {
   it("removes the old link before it releases the address that the link carries", async () => {
-    await using node = await PodNode.create();
     await node.add();
-    forgetRecord(node);
+    forgetRecord();
     node.effects.length = 0;
 
     await node.add();
@@ -118,10 +108,9 @@ describe("An ADD after one that was interrupted", () => {
   });
 
   it("touches nothing when its record turns out to be there by now, though it was read from memory", async () => {
-    await using node = await PodNode.create();
     await node.add();
     const recorded = node.annotations();
-    forgetRecord(node);
+    forgetRecord();
     node.effects.length = 0;
     node.meanwhile = { effect: "create handle", work: () => node.annotate(recorded) };
     await node.add();
@@ -130,24 +119,22 @@ describe("An ADD after one that was interrupted", () => {
   });
 
   it("leaves address and link of the container's other interface alone, whose record says that they are in use", async () => {
-    await using node = PodNode.forContainers();
-    const eth0 = await node.add();
-    const links = [...node.links];
+    const eth0 = await plain.add();
+    const links = [...plain.links];
 
     // Both host ends would have one name, so that the second interface cannot be made.
-    expect(await failure(node, { interfaceName: "eth1" })).toMatchObject({ word: "interface-exists" });
+    await expect(plain.add({ interfaceName: "eth1" })).rejects.toMatchObject({ word: "interface-exists" });
 
-    expect([...node.links]).toEqual(links);
-    expect(node.effects).not.toContain("remove host end");
-    expect(await node.handles()).toEqual({ "net1.c1": 1 });
-    const [record] = await node.datastore.endpoints.list();
+    expect([...plain.links]).toEqual(links);
+    expect(plain.effects).not.toContain("remove host end");
+    expect(await plain.handles()).toEqual({ "net1.c1": 1 });
+    const [record] = await plain.datastore.endpoints.list();
     expect(record?.value.ipNetworks).toEqual(eth0.ips.map(({ address }) => address));
   });
 });
 
 describe("An ADD for an address that the pod's older sandbox has", () => {
   it("removes the older sandbox's link before it releases the address", async () => {
-    await using node = await PodNode.create();
     node.annotate({ "cni.projectcalico.org/ipAddrs": '["10.60.0.9"]' });
     await node.add({ container: "old" });
     node.effects.length = 0;
@@ -162,63 +149,58 @@ describe("An ADD for an address that the pod's older sandbox has", () => {
 
 describe("A repeated ADD of a plain container", () => {
   it("touches nothing while the pod end is there", async () => {
-    await using node = PodNode.forContainers();
-    const first = await node.add();
-    node.effects.length = 0;
+    const first = await plain.add();
+    plain.effects.length = 0;
 
-    expect((await node.add()).ips).toEqual(first.ips);
+    expect((await plain.add()).ips).toEqual(first.ips);
 
-    expect(node.effects).not.toContain("apply");
+    expect(plain.effects).not.toContain("apply");
   });
 
   it("makes a pod end that is gone again, with the same address", async () => {
-    await using node = PodNode.forContainers();
-    const first = await node.add();
-    node.podEnds.clear();
-    node.links.clear();
-    node.effects.length = 0;
+    const first = await plain.add();
+    plain.podEnds.clear();
+    plain.links.clear();
+    plain.effects.length = 0;
 
-    expect((await node.add()).ips).toEqual(first.ips);
+    expect((await plain.add()).ips).toEqual(first.ips);
 
-    expect(node.effects).toContain("apply");
-    expect([...node.podEnds]).toEqual(["eth0"]);
+    expect(plain.effects).toContain("apply");
+    expect([...plain.podEnds]).toEqual(["eth0"]);
   });
 
   it("takes an address when its record has none", async () => {
-    await using node = PodNode.forContainers();
-    await node.add();
-    await node.del();
-    node.podEnds.add("eth0");
+    await plain.add();
+    await plain.del();
+    plain.podEnds.add("eth0");
     const endpoint = { namespace: "default", name: "worker--1-cni-c1-eth0" };
-    const { endpoints } = node.datastore;
-    await node.add({ container: "c2" });
+    const { endpoints } = plain.datastore;
+    await plain.add({ container: "c2" });
     const [other] = await endpoints.list();
     if (other === undefined) throw new Error("there is one");
     await endpoints.create(endpoint, { ...other.value, ...endpoint, containerID: "c1", ipNetworks: [] });
 
-    expect((await node.add()).ips).toHaveLength(1);
-    expect(await node.handles()).toEqual({ "net1.c1": 1, "net1.c2": 1 });
+    expect((await plain.add()).ips).toHaveLength(1);
+    expect(await plain.handles()).toEqual({ "net1.c1": 1, "net1.c2": 1 });
   });
 
   it("tells the journal before it answers", async () => {
-    await using node = PodNode.forContainers();
-    await node.add();
-    node.effects.length = 0;
+    await plain.add();
+    plain.effects.length = 0;
     const commit = async () => {
       await Bun.sleep(1);
-      node.effects.push("noted: commit");
+      plain.effects.push("noted: commit");
     };
-    await node.add({ journal: { addresses: async () => {}, link: async () => {}, endpoint: async () => {}, commit } });
-    node.effects.push("answered");
-    expect(inOrder(node, "apply", "noted: commit", "answered")).toEqual(["noted: commit", "answered"]);
+    await plain.add({ journal: { addresses: async () => {}, link: async () => {}, endpoint: async () => {}, commit } });
+    plain.effects.push("answered");
+    expect(inOrder(plain, "apply", "noted: commit", "answered")).toEqual(["noted: commit", "answered"]);
   });
 
   it("adds the profile of a second network to the record", async () => {
-    await using node = PodNode.forContainers();
-    await node.add();
-    await node.add({ network: "net2" });
+    await plain.add();
+    await plain.add({ network: "net2" });
 
-    const records = (await node.datastore.endpoints.list()).map(({ value }) => value.profiles);
+    const records = (await plain.datastore.endpoints.list()).map(({ value }) => value.profiles);
     expect(records).toEqual([["net1", "net2"]]);
   });
 });
@@ -227,13 +209,11 @@ describe("The wait for policy", () => {
   const conf = { policy_setup_timeout_seconds: 1, endpoint_status_dir: "/run/tortie-no-such-directory" };
 
   it("is a pod's, and late policy fails nothing", async () => {
-    await using node = await PodNode.create();
     await node.add({ conf });
     expect(node.errors).toEqual([expect.stringContaining("policy of shop/worker--1-k8s-cart-eth0 is not in place after 1 s")]);
   });
 
   it("ends when nobody waits any more", async () => {
-    await using node = await PodNode.create();
     const abort = new AbortController();
     node.meanwhile = { effect: "write record", work: () => abort.abort(new Error("nobody waits")) };
     await node.add({ container: "c2", conf: { ...conf, policy_setup_timeout_seconds: 60 }, signal: abort.signal });
@@ -241,9 +221,8 @@ describe("The wait for policy", () => {
   });
 
   it("is never a plain container's", async () => {
-    await using node = PodNode.forContainers();
-    await node.add({ conf });
-    expect(node.errors).toEqual([]);
+    await plain.add({ conf });
+    expect(plain.errors).toEqual([]);
   });
 });
 
@@ -252,7 +231,6 @@ describe("Readiness gates", () => {
   afterEach(() => server?.close());
 
   it("open before the pod is read", async () => {
-    await using node = await PodNode.create();
     const gate = createServer((_, response) => {
       node.effects.push("gate");
       response.end("ready");
@@ -270,7 +248,6 @@ describe("Readiness gates", () => {
 
 describe("G12: a pause that begins while an ADD stands at a gate", () => {
   it("refuses the ADD before it takes an address", async () => {
-    await using node = await PodNode.create();
     const gate = createServer(async (_, response) => {
       await node.setReady(false);
       // Longer than a look at the readiness counts.
@@ -281,7 +258,7 @@ describe("G12: a pause that begins while an ADD stands at a gate", () => {
       const address = gate.address();
       if (address === null || typeof address === "string") throw new Error("no port");
       const conf = { readiness_gates: [`http://127.0.0.1:${address.port}/`] };
-      expect(await failure(node, { conf })).toMatchObject({ word: "cluster-not-ready" });
+      await expect(node.add({ conf })).rejects.toMatchObject({ word: "cluster-not-ready" });
     } finally {
       gate.close();
     }
@@ -292,18 +269,19 @@ describe("G12: a pause that begins while an ADD stands at a gate", () => {
 
 describe("A store of a node without cluster that is being migrated", () => {
   it("refuses an ADD before it takes an address", async () => {
-    await using node = PodNode.forContainers();
-    await node.setReady(false);
-    expect(await failure(node)).toMatchObject({ word: "cluster-not-ready", message: expect.stringContaining("it is being migrated") });
-    expect(inOrder(node, "create handle", "apply")).toEqual([]);
-    await node.setReady(true);
-    await node.add();
+    await plain.setReady(false);
+    await expect(plain.add()).rejects.toMatchObject({
+      word: "cluster-not-ready",
+      message: expect.stringContaining("it is being migrated"),
+    });
+    expect(inOrder(plain, "create handle", "apply")).toEqual([]);
+    await plain.setReady(true);
+    await plain.add();
   });
 });
 
 describe("The journal of an ADD", () => {
   it("has each part before it takes effect", async () => {
-    await using node = await PodNode.create();
     const note = async (part: string) => {
       await Bun.sleep(1);
       node.effects.push(`noted: ${part}`);
@@ -327,8 +305,7 @@ describe("Names that Kubernetes does not take", () => {
     ["a container id", { container: "c_1" }],
     ["a network name", { network: "net_1" }],
   ])("in %s refuse an ADD before anything is asked (design §8)", async (_, call) => {
-    await using node = await PodNode.create();
-    expect(await failure(node, call)).toMatchObject({ word: "identity-invalid" });
+    await expect(node.add(call)).rejects.toMatchObject({ word: "identity-invalid" });
     expect(node.effects).toEqual([]);
   });
 });

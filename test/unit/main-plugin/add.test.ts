@@ -4,18 +4,16 @@ import { TortieError } from "../../../lib/errors/errors.ts";
 import { Sandbox } from "../../../lib/system/sandbox.ts";
 import { add } from "../../../main-plugin/add.ts";
 import { resolveAddCall } from "../../../main-plugin/call.ts";
-import { type PodCall, PodNode } from "../../support/pod-node.ts";
+import { fresh } from "../../support/fixtures.ts";
+import { PodNode } from "../../support/pod-node.ts";
+import { samplePool } from "../../support/samples.ts";
 import { phrases } from "../../support/words.ts";
 
-/** The error that an ADD ends with. */
-async function failure(node: PodNode, call: PodCall = {}): Promise<unknown> {
-  return node.add(call).then(
-    () => undefined,
-    (error: unknown) => error,
-  );
-}
+const node = fresh(PodNode.create);
+/** Without a cluster. */
+const plain = fresh(PodNode.forContainers);
 
-async function nothingLeft(node: PodNode): Promise<void> {
+async function nothingLeft(): Promise<void> {
   expect(await node.handles()).toEqual({});
   expect([...node.links]).toEqual([]);
   expect(node.annotations()["cni.projectcalico.org/podIP"] ?? "").toBe("");
@@ -28,7 +26,6 @@ const WARM = phrases`
 
 describe("ADD of a pod", () => {
   it("asks each question once, and writes the record last", async () => {
-    await using node = await PodNode.create();
     await node.add({ container: "first" });
     node.effects.length = 0;
 
@@ -38,7 +35,6 @@ describe("ADD of a pod", () => {
   });
 
   it("annotates the pod with the container and its addresses", async () => {
-    await using node = await PodNode.create();
     const { ips } = await node.add();
 
     expect(node.annotations()).toEqual({
@@ -49,7 +45,6 @@ describe("ADD of a pod", () => {
   });
 
   it("hands on the IPAM plugin's routes beside the addresses", async () => {
-    await using node = await PodNode.create();
     const { ips, routes } = await node.add();
 
     expect(ips).toEqual([{ address: "10.60.0.0/32", interface: 1 }]);
@@ -57,7 +52,6 @@ describe("ADD of a pod", () => {
   });
 
   it("does not masquerade, which is Felix's to do", async () => {
-    await using node = await PodNode.create();
     await node.add();
 
     expect(node.effects).not.toContain("node");
@@ -67,29 +61,25 @@ describe("ADD of a pod", () => {
     ["is not ready", false, "Calico is currently not ready to process requests"],
     ["does not say whether it is ready", undefined, "Calico is currently not ready to process requests: datastoreReady"],
   ])("takes nothing when the cluster %s", async (_, ready, message) => {
-    await using node = await PodNode.create();
     await node.setReady(ready);
 
-    const error = await failure(node);
+    await expect(node.add()).rejects.toMatchObject({ word: "cluster-not-ready", message: expect.stringContaining(message) });
 
-    expect(error).toMatchObject({ word: "cluster-not-ready", message: expect.stringContaining(message) });
     expect(node.effects).toEqual(["get cluster-information default"]);
   });
 
   it("names the namespace rather than the pod when neither is there", async () => {
-    await using node = await PodNode.create();
     node.pod = undefined;
-    expect(await failure(node)).toMatchObject({
+    await expect(node.add()).rejects.toMatchObject({
       word: "datastore-object-missing",
       message: expect.stringContaining('pods "cart" not found'),
     });
 
     node.namespace = undefined;
-    expect(await failure(node)).toMatchObject({ message: expect.stringContaining('namespaces "shop" not found') });
+    await expect(node.add()).rejects.toMatchObject({ message: expect.stringContaining('namespaces "shop" not found') });
   });
 
   it("reads no namespace under another policy type, whose annotations are inert", async () => {
-    await using node = await PodNode.create();
     node.annotate({ "cni.projectcalico.org/hwAddr": "nonsense" });
 
     await node.add({ conf: { policy: { type: "other" } } });
@@ -98,19 +88,16 @@ describe("ADD of a pod", () => {
   });
 
   it("goes by the network configuration alone without a policy type", async () => {
-    await using node = await PodNode.create();
     await node.add({ conf: { policy: {} } });
     expect(node.effects).not.toContain("namespace");
   });
 
   it("is refused without a sandbox before anything is asked", async () => {
-    await using node = await PodNode.create();
-    expect(await failure(node, { netns: "/run/netns/tortie-no-such-namespace" })).toMatchObject({ word: "netns-missing" });
+    await expect(node.add({ netns: "/run/netns/tortie-no-such-namespace" })).rejects.toMatchObject({ word: "netns-missing" });
     expect(node.effects).toEqual([]);
   });
 
   it("says that there is no way to its cluster", async () => {
-    await using node = await PodNode.create();
     const { call, host: own } = node.parts();
     const datastore = () => Promise.reject(new TortieError("kubeconfig-missing", "arranged"));
     await expect(add(resolveAddCall(call), { ...own, datastore })).rejects.toMatchObject({
@@ -119,36 +106,32 @@ describe("ADD of a pod", () => {
   });
 
   it("is refused where the file with the node's name is missing and wanted", async () => {
-    await using node = await PodNode.create();
     const conf = { nodename_file_optional: false, nodename_file: "/nonexistent/nodename" };
-    expect(await failure(node, { conf })).toMatchObject({ word: "nodename-file-missing" });
+    await expect(node.add({ conf })).rejects.toMatchObject({ word: "nodename-file-missing" });
     expect(node.effects).toEqual([]);
   });
 
   it("is refused for a container that is no pod before anything is asked", async () => {
-    await using node = await PodNode.create();
-    expect(await failure(node, { args: "IgnoreUnknown=1" })).toMatchObject({ word: "arguments-invalid" });
+    await expect(node.add({ args: "IgnoreUnknown=1" })).rejects.toMatchObject({ word: "arguments-invalid" });
     expect(node.effects).toEqual([]);
   });
 
   it("is refused for a pod that no node has", async () => {
-    await using node = await PodNode.create();
     if (node.pod !== undefined) node.pod = { ...node.pod, nodeName: "" };
-    expect(await failure(node)).toMatchObject({ message: expect.stringContaining("error with field node (field should be assigned)") });
-    await nothingLeft(node);
+    await expect(node.add()).rejects.toMatchObject({
+      message: expect.stringContaining("error with field node (field should be assigned)"),
+    });
+    await nothingLeft();
   });
 
   it("takes no address for a pod whose annotation cannot be read", async () => {
-    await using node = await PodNode.create();
     node.annotate({ "cni.projectcalico.org/ipv4pools": "nonsense" });
 
-    expect(await failure(node)).toMatchObject({ word: "annotation-invalid" });
+    await expect(node.add()).rejects.toMatchObject({ word: "annotation-invalid" });
     expect(node.effects).not.toContain("list pool");
   });
 
   it("takes the pod's pool", async () => {
-    await using node = await PodNode.create();
-    const { samplePool } = await import("../../support/samples.ts");
     await node.datastore.pools.create("other", samplePool("other", "10.61.0.0/26"));
     node.annotate({ "cni.projectcalico.org/ipv4pools": '["other"]' });
 
@@ -170,15 +153,13 @@ describe("ADD of a pod of an etcd", () => {
 
 describe("ADD of a pod without a cluster", () => {
   it("makes a profile that all of a network's pods may use, and containers that carry its label", async () => {
-    await using node = PodNode.forContainers();
-    await node.add({ container: "c1" });
-    await node.add({ container: "c2", args: "IgnoreUnknown=1;K8S_POD_NAME=cart;K8S_POD_NAMESPACE=shop" });
-    expect(node.ingressSelectors).toEqual(["has(net1)", ""]);
+    await plain.add({ container: "c1" });
+    await plain.add({ container: "c2", args: "IgnoreUnknown=1;K8S_POD_NAME=cart;K8S_POD_NAMESPACE=shop" });
+    expect(plain.ingressSelectors).toEqual(["has(net1)", ""]);
   });
 
   it("of the node's own ranges returns addresses and routes", async () => {
-    await using node = PodNode.forContainers();
-    const { ips, routes } = await node.add({ conf: { ipam: { type: "tortie-host-scope" } } });
+    const { ips, routes } = await plain.add({ conf: { ipam: { type: "tortie-host-scope" } } });
     expect(ips.length).toBeGreaterThan(0);
     expect(routes.map(({ dst }) => dst)).toEqual(
       ips.map(({ address }) => address.replace(/\/\d+$/, address.includes(":") ? "/128" : "/32")),
@@ -188,7 +169,6 @@ describe("ADD of a pod without a cluster", () => {
 
 describe("ADD with a sandbox that the serving process has proven", () => {
   it("does not look at the path that the request names", async () => {
-    await using node = await PodNode.create();
     using sandbox = Sandbox.named("/proc/self/ns/net", { allowsOwn: true });
     await node.add({ netns: "/nonexistent", sandbox });
     expect(node.links.size).toBe(1);
@@ -200,7 +180,6 @@ describe("ADD with a sandbox that the serving process has proven", () => {
 
 describe("ADD of a pod that names its own address", () => {
   it("has a route of the host to it, though no IPAM plugin gave it", async () => {
-    await using node = await PodNode.create();
     node.annotate({ "cni.projectcalico.org/ipAddrsNoIpam": '["10.60.0.9"]' });
     await node.add({ conf: { feature_control: { ip_addrs_no_ipam: true } } });
     expect(node.applied?.host.routes.map(({ destination }) => formatPrefix(destination))).toEqual(["10.60.0.9/32"]);
@@ -209,24 +188,21 @@ describe("ADD of a pod that names its own address", () => {
 
 describe("ADD of a pod that fails", () => {
   it.each(["update block", "apply", "write record"])("leaves nothing behind when it fails at: %s", async (effect) => {
-    await using node = await PodNode.create();
     await node.add({ container: "other" });
     await node.del({ container: "other" });
     node.failure = { effect, error: new DatastoreError("invalid", "arranged") };
 
-    const error = await failure(node);
+    await expect(node.add()).rejects.toBeInstanceOf(Error);
 
-    expect(error).toBeInstanceOf(Error);
-    await nothingLeft(node);
+    await nothingLeft();
   });
 
   it("keeps the address and the record of the same container's earlier ADD", async () => {
-    await using node = await PodNode.create();
     await node.add();
     const before = node.annotations();
     node.failure = { effect: "apply", error: new TortieError("interface-exists", "file exists") };
 
-    expect(await failure(node)).toMatchObject({ message: "file exists" });
+    await expect(node.add()).rejects.toMatchObject({ message: "file exists" });
 
     expect(await node.handles()).toEqual({ "net1.c1": 1 });
     expect(node.annotations()).toEqual(before);
@@ -242,13 +218,12 @@ describe("ADD of a pod again", () => {
     const args = "IgnoreUnknown=1;K8S_POD_NAME=cart;K8S_POD_NAMESPACE=shop";
     await node.add({ args });
     node.failure = { effect: "apply", error: new Error("arranged") };
-    expect(await failure(node, { args })).toMatchObject({ message: "arranged" });
+    await expect(node.add({ args })).rejects.toMatchObject({ message: "arranged" });
     expect(await node.handles()).toEqual({ "net1.c1": 1 });
     expect(node.links.size).toBe(1);
   });
 
   it("takes a new address for a new container, and the old container's DEL leaves the new one alone", async () => {
-    await using node = await PodNode.create();
     const first = await node.add({ container: "old" });
     const second = await node.add({ container: "new" });
     expect(second.ips).not.toEqual(first.ips);
@@ -262,18 +237,16 @@ describe("ADD of a pod again", () => {
   });
 
   it("takes another address for the same container, and one DEL frees both", async () => {
-    await using node = await PodNode.create();
     await node.add();
     await node.add();
     expect(await node.handles()).toEqual({ "net1.c1": 2 });
 
     await node.del();
 
-    await nothingLeft(node);
+    await nothingLeft();
   });
 
   it("gives back first what a killed ADD of this container took", async () => {
-    await using node = await PodNode.create();
     await node.add();
     // The process died before it could write the record.
     node.annotate({ "cni.projectcalico.org/containerID": "", "cni.projectcalico.org/podIP": "", "cni.projectcalico.org/podIPs": "" });
@@ -286,7 +259,6 @@ describe("ADD of a pod again", () => {
 
 describe("an interrupted ADD of a container whose pod's record names an older one", () => {
   it("is undone by the next ADD, which takes one address and no second", async () => {
-    await using node = await PodNode.create();
     await node.add({ container: "c2" });
     // As if it had been killed before it wrote its record over that of the pod's last container.
     node.links.clear();

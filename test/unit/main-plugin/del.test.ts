@@ -1,18 +1,13 @@
 import { DatastoreError } from "../../../lib/datastore/errors.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
-import { type PodCall, PodNode } from "../../support/pod-node.ts";
+import { fresh } from "../../support/fixtures.ts";
+import { PodNode } from "../../support/pod-node.ts";
 import { phrases } from "../../support/words.ts";
 
-async function failure(node: PodNode, call: PodCall = {}): Promise<unknown> {
-  return node.del(call).then(
-    () => undefined,
-    (error: unknown) => error,
-  );
-}
+const node = fresh(PodNode.create);
 
 describe("DEL of a pod", () => {
   it("F2: removes the link, then blanks the annotations, then releases the address", async () => {
-    await using node = await PodNode.create();
     await node.add();
     node.effects.length = 0;
 
@@ -27,27 +22,25 @@ describe("DEL of a pod", () => {
   });
 
   it("asks four questions when nothing is left", async () => {
-    await using node = await PodNode.create();
     await node.del();
     expect(node.effects.filter((effect) => effect !== "remove link")).toHaveLength(4);
   });
 
   it.each([
-    ["is not ready", async (node: PodNode) => node.setReady(false), "Calico is currently not ready to process requests"],
+    ["is not ready", async () => node.setReady(false), "Calico is currently not ready to process requests"],
     [
       "cannot be asked",
-      async (node: PodNode) => {
+      async () => {
         node.failure = { effect: "get cluster-information default", error: new DatastoreError("unavailable", "connection refused") };
       },
       "error getting ClusterInformation: connection refused",
     ],
   ])("removes the link and leaves the datastore alone when the cluster %s", async (_, arrange, message) => {
-    await using node = await PodNode.create();
     await node.add();
     const annotated = node.annotations();
-    await arrange(node);
+    await arrange();
 
-    expect(await failure(node)).toMatchObject({ message });
+    await expect(node.del()).rejects.toMatchObject({ message });
 
     expect([...node.links]).toEqual([]);
     expect(await node.handles()).toEqual({ "net1.c1": 1 });
@@ -55,44 +48,40 @@ describe("DEL of a pod", () => {
   });
 
   it("keeps the address while its link is there, and clears the record all the same", async () => {
-    await using node = await PodNode.create();
     await node.add();
     node.failure = { effect: "remove link", error: new Error("device busy") };
 
-    expect(await failure(node)).toMatchObject({ message: "device busy" });
+    await expect(node.del()).rejects.toMatchObject({ message: "device busy" });
 
     expect(await node.handles()).toEqual({ "net1.c1": 1 });
     expect(node.annotations()["cni.projectcalico.org/podIP"]).toBe("");
   });
 
   it("reports the first of two errors, and logs both", async () => {
-    await using node = await PodNode.create();
     await node.add();
     node.failure = { effect: "remove link", error: new Error("device busy") };
     await node.setReady(false);
 
-    expect(await failure(node)).toMatchObject({ message: "device busy" });
+    await expect(node.del()).rejects.toMatchObject({ message: "device busy" });
     expect(node.errors).toEqual(["could not remove the link", "could not ask the cluster"]);
   });
 
   it("tries a link once more without its sandbox only when the sandbox cannot be entered", async () => {
-    await using node = await PodNode.create();
     await node.add();
     node.failure = { effect: "remove link", error: new TortieError("interface-exists", "arranged") };
-    expect(await failure(node)).toMatchObject({ message: "arranged" });
+    await expect(node.del()).rejects.toMatchObject({ message: "arranged" });
     expect(node.effects).not.toContain("remove host end");
     node.failure = undefined;
-    expect(await failure(node, { netns: "/etc/hostname" })).toMatchObject({ word: "netns-invalid" });
+    await expect(node.del({ netns: "/etc/hostname" })).rejects.toMatchObject({ word: "netns-invalid" });
     expect(node.effects).toContain("remove host end");
     expect([...node.links]).toEqual([]);
   });
 
   it("F2, R5: keeps the address when the pod may not be patched, and reports that", async () => {
-    await using node = await PodNode.create();
     await node.add();
     node.failure = { effect: "clear record", error: new DatastoreError("unauthorized", "forbidden") };
 
-    expect(await failure(node)).toMatchObject({ message: "forbidden" });
+    await expect(node.del()).rejects.toMatchObject({ message: "forbidden" });
 
     expect(await node.handles()).toEqual({ "net1.c1": 1 });
     node.failure = undefined;
@@ -100,13 +89,12 @@ describe("DEL of a pod", () => {
     expect(await node.handles()).toEqual({});
   });
 
-  it.each<[string, (node: PodNode) => void]>([
-    ["is gone", (node) => (node.pod = undefined)],
-    ["is another container's by now", (node) => node.annotate({ "cni.projectcalico.org/containerID": "c2" })],
+  it.each<[string, () => void]>([
+    ["is gone", () => (node.pod = undefined)],
+    ["is another container's by now", () => node.annotate({ "cni.projectcalico.org/containerID": "c2" })],
   ])("F2: releases the address of a pod that %s", async (_, change) => {
-    await using node = await PodNode.create();
     await node.add();
-    change(node);
+    change();
 
     await node.del();
 
@@ -116,7 +104,6 @@ describe("DEL of a pod", () => {
   it.each(["allowedSourcePrefixes", "floatingIPs", "hwAddr", "ipAddrs", "podIP", "ipv4pools"])(
     "works whatever the annotation %s says",
     async (annotation) => {
-      await using node = await PodNode.create();
       await node.add();
       node.annotate({ [`cni.projectcalico.org/${annotation}`]: "nonsense" });
 
@@ -127,13 +114,11 @@ describe("DEL of a pod", () => {
   );
 
   it("leaves the annotations of a pod that it never served alone", async () => {
-    await using node = await PodNode.create();
     await node.del();
     expect(node.annotations()).toEqual({});
   });
 
   it("succeeds when no pod is named", async () => {
-    await using node = await PodNode.create();
     await node.del({ args: "" });
     expect(node.effects).not.toContain("clear record");
   });

@@ -2,13 +2,15 @@
 import { add } from "../../../main-plugin/add.ts";
 import { resolveAddCall } from "../../../main-plugin/call.ts";
 import { hostFor } from "../../../main-plugin/serve.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { PodNode } from "../../support/pod-node.ts";
 
 const conf = { dataplane_options: { type: "grpc", socket: "unix:///run/dataplane.sock" } };
 
 describe("A dataplane that is another program", () => {
+  const node = fresh(PodNode.create);
+
   it("is told the labels and annotations of a cluster's pod, which its record does not have", async () => {
-    await using node = await PodNode.create();
     if (node.pod === undefined) throw new Error("there is one");
     const ports = [{ name: "http", containerPort: 80, hostPort: 0, hostIP: "", protocol: "TCP" }];
     node.pod = { ...node.pod, labels: { app: "cart" }, annotations: { tier: "front" }, ports };
@@ -32,7 +34,6 @@ describe("A dataplane that is another program", () => {
   });
 
   it("is none unless the configuration names one", async () => {
-    await using node = await PodNode.create();
     await node.add();
     expect(node.external).toBeUndefined();
     const { call, host: own } = node.parts();
