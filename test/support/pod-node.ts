@@ -41,6 +41,7 @@ import type { Host } from "../../main-plugin/host.ts";
 import { status } from "../../main-plugin/status.ts";
 import { hostScopeOf } from "./grant-directories.ts";
 import { type Call, type Fate, type MemoryDatastore, MemoryStore } from "./memory-datastore.ts";
+import { podOf as samplePod } from "./pods.ts";
 import { samplePool } from "./samples.ts";
 
 const CONTAINER_ID = "cni.projectcalico.org/containerID";
@@ -71,10 +72,10 @@ export class PodNode implements AsyncDisposable {
   /** Errors and warnings of the log. */
   readonly errors: string[] = [];
   readonly datastore: MemoryDatastore;
-  pod: Pod | undefined = samplePod();
+  pod: Pod | undefined = samplePod({ namespace: "shop", name: "cart", uid: "9b1c", nodeName: "worker-1", phase: "Pending" });
   namespace: Namespace | undefined = { name: "shop", labels: {}, annotations: {} };
-  /** Thrown by the effect of this name, after it was carried out when `isAfter`. */
-  failure: { readonly effect: string; readonly error: Error; readonly isAfter?: boolean } | undefined;
+  /** Thrown by the effect of this name. */
+  failure: { readonly effect: string; readonly error: Error } | undefined;
   /** Done once, just before the effect of this name. */
   meanwhile: { readonly effect: string; readonly work: () => unknown } | undefined;
   /** What the dataplane was last asked to compare the kernel with. */
@@ -100,8 +101,11 @@ export class PodNode implements AsyncDisposable {
     this.datastore = this.#store.connect();
   }
 
-  static async create(): Promise<PodNode> {
-    const node = new PodNode();
+  static create(): Promise<PodNode> {
+    return PodNode.#withStore(new PodNode());
+  }
+
+  static async #withStore(node: PodNode): Promise<PodNode> {
     await node.datastore.pools.create("pool4", samplePool("pool4", "10.60.0.0/26"));
     await node.datastore.nodes.create("worker-1", { name: "worker-1", labels: {} });
     await node.setReady(true);
@@ -114,12 +118,8 @@ export class PodNode implements AsyncDisposable {
   }
 
   /** With the store of an etcd, which keeps endpoints as objects of their own, and no API server. */
-  static async forEtcd(): Promise<PodNode> {
-    const node = new PodNode(false, true);
-    await node.datastore.pools.create("pool4", samplePool("pool4", "10.60.0.0/26"));
-    await node.datastore.nodes.create("worker-1", { name: "worker-1", labels: {} });
-    await node.setReady(true);
-    return node;
+  static forEtcd(): Promise<PodNode> {
+    return PodNode.#withStore(new PodNode(false, true));
   }
 
   async setReady(datastoreReady: boolean | undefined): Promise<void> {
@@ -271,11 +271,8 @@ export class PodNode implements AsyncDisposable {
       await meanwhile.work();
     }
     this.effects.push(effect);
-    const failure = this.failure?.effect === effect ? this.failure : undefined;
-    if (failure !== undefined && failure.isAfter !== true) throw failure.error;
-    const result = work();
-    if (failure !== undefined) throw failure.error;
-    return result;
+    if (this.failure?.effect === effect) throw this.failure.error;
+    return work();
   }
 
   #core(): KubernetesCore {
@@ -386,27 +383,4 @@ function isRemovable(alias: string, link: AttachedLink | LinkOfAttachment): bool
   if (link.owner === undefined) return false;
   const predecessors = "predecessors" in link ? link.predecessors : undefined;
   return predecessors === undefined ? namesAttachment(alias, link.owner) : mayReplace(alias, { owner: link.owner, predecessors });
-}
-
-function samplePod(changes: Partial<Pod> = {}): Pod {
-  return {
-    namespace: "shop",
-    name: "cart",
-    uid: "9b1c",
-    resourceVersion: "7",
-    labels: {},
-    annotations: {},
-    owners: [],
-    generateName: "",
-    creationTimestamp: "",
-    isDeleting: false,
-    nodeName: "worker-1",
-    serviceAccountName: "default",
-    isHostNetwork: false,
-    ports: [],
-    phase: "Pending",
-    podIP: "",
-    podIPs: [],
-    ...changes,
-  };
 }
