@@ -1,15 +1,11 @@
 /** The history of attachments: its two files, what others may have done to them, and the intervals that its entries make. */
 import { execFileSync } from "node:child_process";
-import { appendFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { appendFileSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { assignmentsOf, type HistoryEntry, HistoryWriter, readHistory, wasAssigned } from "../../../handover/history.ts";
+import { fresh, TemporaryDirectory } from "../../support/fixtures.ts";
 
-let directory = "";
-beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "tortie-history-"));
-});
-afterEach(() => rmSync(directory, { recursive: true, force: true }));
+const directory = fresh(() => new TemporaryDirectory());
 
 function entry(changes: Partial<HistoryEntry> = {}): HistoryEntry {
   const about = { network: "net1", containerId: "aa11", ifname: "eth0", pod: "default/web", addresses: ["10.0.0.1"] };
@@ -20,41 +16,41 @@ const at = (second: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, second)).toIS
 
 describe("the history's files", () => {
   it("have what was noted as soon as it was", () => {
-    const writer = new HistoryWriter(directory);
+    const writer = new HistoryWriter(directory.path);
 
-    expect([writer.note(), readHistory(directory)]).toEqual([true, []]);
+    expect([writer.note(), readHistory(directory.path)]).toEqual([true, []]);
     expect(writer.note(entry(), entry({ containerId: "bb22" }))).toBe(true);
 
-    expect(readHistory(directory).map(({ containerId }) => containerId)).toEqual(["bb22", "aa11"]);
+    expect(readHistory(directory.path).map(({ containerId }) => containerId)).toEqual(["bb22", "aa11"]);
   });
 
   it("are two at most, of which the older one is dropped, and belong to root alone", () => {
-    const writer = new HistoryWriter(directory, 2_000);
+    const writer = new HistoryWriter(directory.path, 2_000);
 
     for (let number = 0; number < 100; number++) writer.note(entry({ containerId: `cid${number}` }));
 
-    expect(readdirSync(directory).sort()).toEqual(["history.1.jsonl", "history.jsonl"]);
-    for (const name of readdirSync(directory)) {
-      const { size, mode } = statSync(join(directory, name));
+    expect(readdirSync(directory.path).sort()).toEqual(["history.1.jsonl", "history.jsonl"]);
+    for (const name of readdirSync(directory.path)) {
+      const { size, mode } = statSync(join(directory.path, name));
       expect([size <= 2_000, mode & 0o777]).toEqual([true, 0o600]);
     }
-    const kept = readHistory(directory);
+    const kept = readHistory(directory.path);
     expect(kept[0]?.containerId).toBe("cid99");
     expect(kept.length).toBeLessThan(30);
   });
 
   it("go on after a line that a killed process has cut", () => {
-    const writer = new HistoryWriter(directory);
+    const writer = new HistoryWriter(directory.path);
     writer.note(entry());
-    appendFileSync(join(directory, "history.jsonl"), '{"time":"2026-01-0');
+    appendFileSync(join(directory.path, "history.jsonl"), '{"time":"2026-01-0');
 
     writer.note(entry({ containerId: "bb22" }));
 
-    expect(readHistory(directory).map(({ containerId }) => containerId)).toEqual(["bb22", "aa11"]);
+    expect(readHistory(directory.path).map(({ containerId }) => containerId)).toEqual(["bb22", "aa11"]);
   });
 
   it("lose what cannot be read, and nothing else", () => {
-    const path = join(directory, "history.jsonl");
+    const path = join(directory.path, "history.jsonl");
     const lines = [
       JSON.stringify(entry()),
       "[1,2]",
@@ -67,46 +63,50 @@ describe("the history's files", () => {
     ];
     writeFileSync(path, `${lines.join("\n")}\n`);
 
-    expect(readHistory(directory)).toEqual([entry()]);
+    expect(readHistory(directory.path)).toEqual([entry()]);
   });
 
   it("are read to their last two mebibytes, however long somebody made them", () => {
-    const path = join(directory, "history.jsonl");
+    const path = join(directory.path, "history.jsonl");
     writeFileSync(path, `${JSON.stringify(entry({ containerId: "first" }))}\n${"x".repeat(6 << 20)}\n${JSON.stringify(entry())}\n`);
 
-    expect(readHistory(directory).map(({ containerId }) => containerId)).toEqual(["aa11"]);
+    expect(readHistory(directory.path).map(({ containerId }) => containerId)).toEqual(["aa11"]);
   });
 
   it("are no links, pipes or directories", () => {
-    const path = join(directory, "history.jsonl");
-    writeFileSync(join(directory, "secret"), `${JSON.stringify(entry())}\n`);
-    for (const make of [() => symlinkSync(join(directory, "secret"), path), () => execFileSync("mkfifo", [path]), () => mkdirSync(path)]) {
+    const path = join(directory.path, "history.jsonl");
+    writeFileSync(join(directory.path, "secret"), `${JSON.stringify(entry())}\n`);
+    for (const make of [
+      () => symlinkSync(join(directory.path, "secret"), path),
+      () => execFileSync("mkfifo", [path]),
+      () => mkdirSync(path),
+    ]) {
       make();
-      expect(readHistory(directory)).toEqual([]);
+      expect(readHistory(directory.path)).toEqual([]);
       rmSync(path, { recursive: true });
     }
   });
 
   it("do not stop their writer where they cannot be written", () => {
-    writeFileSync(join(directory, "in-the-way"), "");
-    const writer = new HistoryWriter(join(directory, "in-the-way", "history"));
+    writeFileSync(join(directory.path, "in-the-way"), "");
+    const writer = new HistoryWriter(join(directory.path, "in-the-way", "history"));
 
     expect(writer.note(entry())).toBe(false);
   });
 
   it("hold what an error quotes on one line, cut", () => {
-    const writer = new HistoryWriter(directory);
+    const writer = new HistoryWriter(directory.path);
 
     writer.note(entry({ outcome: "failed", message: `\u001b[2J${"m".repeat(50_000)}` }));
 
-    expect(readFileSync(join(directory, "history.jsonl"), "utf8").length).toBeLessThan(3_000);
-    expect(readHistory(directory)[0]?.message).toMatch(/^\\u001b\[2Jm+…$/);
+    expect(readFileSync(join(directory.path, "history.jsonl"), "utf8").length).toBeLessThan(3_000);
+    expect(readHistory(directory.path)[0]?.message).toMatch(/^\\u001b\[2Jm+…$/);
   });
 });
 
 describe("reading the history", () => {
   beforeEach(() => {
-    const writer = new HistoryWriter(directory);
+    const writer = new HistoryWriter(directory.path);
     writer.note(entry({ containerId: "aa11", pod: "default/web", addresses: ["10.0.0.1"] }));
     writer.note(entry({ containerId: "aa22", pod: "default/db", addresses: ["10.0.0.11", "fd00::1"] }));
   });
@@ -119,7 +119,7 @@ describe("reading the history", () => {
     [{ container: "aa", limit: 1 }, ["aa22"]],
     [{ pod: "default/web", address: "fd00::1" }, []],
   ])("finds by %j", (query, found) => {
-    expect(readHistory(directory, query).map(({ containerId }) => containerId)).toEqual(found);
+    expect(readHistory(directory.path, query).map(({ containerId }) => containerId)).toEqual(found);
   });
 });
 

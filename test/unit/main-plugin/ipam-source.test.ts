@@ -1,8 +1,8 @@
-import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { findIpam, type IpamPlugin } from "../../../main-plugin/find-ipam.ts";
+import { TemporaryDirectory } from "../../support/fixtures.ts";
 
 const NOWHERE = "/nonexistent";
 const PLUGINS = "/usr/lib/cni";
@@ -29,14 +29,11 @@ describe("The IPAM plugin of a call that came over the socket", () => {
   it("is a program of its own where the configuration wants that", () => {
     const apart = { type: "calico-ipam", in_process: false };
     expect(() => found(apart, { path: NOWHERE, ownIpam: true })).toThrow('failed to find plugin "calico-ipam" in path');
-    const directory = mkdtempSync(join(tmpdir(), "tortie-ipam-source-"));
-    try {
-      symlinkSync(process.execPath, join(directory, "calico-ipam"));
-      expect(found(apart, { path: directory })).toMatchObject({ isInProcess: false, isOurs: true });
-      expect(found({ type: "calico-ipam" }, { path: directory })).toMatchObject({ isInProcess: true, isOurs: true });
-    } finally {
-      rmSync(directory, { recursive: true });
-    }
+    using directory = new TemporaryDirectory();
+    const { path } = directory;
+    symlinkSync(process.execPath, join(path, "calico-ipam"));
+    expect(found(apart, { path })).toMatchObject({ isInProcess: false, isOurs: true });
+    expect(found({ type: "calico-ipam" }, { path })).toMatchObject({ isInProcess: true, isOurs: true });
   });
 
   it.each(["calico", "host-local"])("is not the main plugin, whose name %s is the caller's own file too", (type) => {

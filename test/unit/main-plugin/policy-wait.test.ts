@@ -1,16 +1,12 @@
-import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { awaitPolicy, endpointStatusFile } from "../../../main-plugin/gates.ts";
+import { fresh, TemporaryDirectory } from "../../support/fixtures.ts";
 
 const ENDPOINT = { namespace: "rec", name: "node1-k8s-pod1-eth0" };
 const FILE = "k8s rec%2Fpod1 eth0";
 
-let root: string;
-beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), "tortie-policy-"));
-});
-afterEach(() => rmSync(root, { recursive: true, force: true }));
+const root = fresh(() => new TemporaryDirectory());
 
 /** What a wait comes to and how long it takes, while `happen` goes on. */
 async function waitFor(directory: string, timeoutMs: number, happen: () => Promise<void> = async () => {}, lookEveryMs = 500) {
@@ -36,14 +32,14 @@ describe("the name of an endpoint's status file", () => {
   it.each(["node1-k8s-pod1", "a-b-c-d-e"])("does not exist for %s, and nobody waits for it", async (name) => {
     const endpoint = { name, namespace: "default" };
     expect(endpointStatusFile(endpoint)).toBeUndefined();
-    expect(await awaitPolicy({ endpoint, directory: root, timeoutMs: 60_000 })).toMatch(/^policy of default\/.* cannot be waited for/);
+    expect(await awaitPolicy({ endpoint, directory: root.path, timeoutMs: 60_000 })).toMatch(/^policy of default\/.* cannot be waited for/);
   });
 });
 
 describe("the wait for policy", () => {
   it("is over at once when the file is there (recording policy-status-file)", async () => {
-    writeFileSync(join(root, FILE), "{}");
-    const { warning, took } = await waitFor(root, 60_000);
+    writeFileSync(join(root.path, FILE), "{}");
+    const { warning, took } = await waitFor(root.path, 60_000);
     expect(warning).toBeUndefined();
     expect(took).toBeLessThan(30_000);
   });
@@ -53,31 +49,31 @@ describe("the wait for policy", () => {
     [
       "moved there",
       (path: string) => {
-        writeFileSync(`${root}.new`, "{}");
-        renameSync(`${root}.new`, path);
+        writeFileSync(join(root.path, "new"), "{}");
+        renameSync(join(root.path, "new"), path);
       },
     ],
   ])("is over as soon as the file is %s, without looking again and again", async (_, make) => {
     const happen = async () => {
       await Bun.sleep(50);
-      make(join(root, FILE));
+      make(join(root.path, FILE));
     };
-    const { warning, took } = await waitFor(root, 60_000, happen, 60_000);
+    const { warning, took } = await waitFor(root.path, 60_000, happen, 60_000);
     expect(warning).toBeUndefined();
     expect(took).toBeLessThan(30_000);
   });
 
   it("does not take another endpoint's file for its own", async () => {
-    const { warning, took } = await waitFor(root, 300, async () => {
+    const { warning, took } = await waitFor(root.path, 300, async () => {
       await Bun.sleep(50);
-      writeFileSync(join(root, "k8s rec%2Fpod10 eth0"), "{}");
+      writeFileSync(join(root.path, "k8s rec%2Fpod10 eth0"), "{}");
     });
     expect(warning).toContain("is not in place after 0.3 s");
     expect(took).toBeGreaterThanOrEqual(290);
   });
 
   it("bears with a directory that comes later, or goes and comes again", async () => {
-    const directory = join(root, "endpoint-status");
+    const directory = join(root.path, "endpoint-status");
     const later = await waitFor(directory, 60_000, async () => {
       await Bun.sleep(50);
       mkdirSync(directory);
@@ -99,7 +95,7 @@ describe("the wait for policy", () => {
   it.each(["", "nowhere"])(
     "ends in a warning that names endpoint and file when the time is over (recording policy-timeout-1)",
     async (below) => {
-      const directory = join(root, below);
+      const directory = join(root.path, below);
       const { warning, took } = await waitFor(directory, 1_000);
       expect(warning).toBe(`policy of rec/node1-k8s-pod1-eth0 is not in place after 1 s: no file ${join(directory, FILE)}`);
       expect(took).toBeGreaterThanOrEqual(990);

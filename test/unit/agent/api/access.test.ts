@@ -1,7 +1,7 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { accessOf, groupNumber, mayCall } from "../../../../agent/api/socket.ts";
+import { TemporaryDirectory } from "../../../support/fixtures.ts";
 
 describe("Who may do what over the socket", () => {
   it.each([
@@ -25,14 +25,10 @@ describe("Who may do what over the socket", () => {
   });
 
   it("finds the number of a group in /etc/group, and none where there is none", () => {
-    const directory = mkdtempSync(join(tmpdir(), "tortie-group-"));
-    try {
-      const file = join(directory, "group");
-      writeFileSync(file, "root:x:0:\ntortie:x:994:alice,bob\nbroken:x:x:\n");
-      expect(["tortie", "broken", "absent"].map((name) => groupNumber(name, file))).toEqual([994, undefined, undefined]);
-      expect(groupNumber("tortie", join(directory, "absent"))).toBeUndefined();
-    } finally {
-      rmSync(directory, { recursive: true });
-    }
+    using directory = new TemporaryDirectory();
+    const file = join(directory.path, "group");
+    writeFileSync(file, "root:x:0:\ntortie:x:994:alice,bob\nbroken:x:x:\n");
+    expect(["tortie", "broken", "absent"].map((name) => groupNumber(name, file))).toEqual([994, undefined, undefined]);
+    expect(groupNumber("tortie", join(directory.path, "absent"))).toBeUndefined();
   });
 });

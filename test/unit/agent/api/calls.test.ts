@@ -1,35 +1,31 @@
 /** The call socket over a real connection, with a service behind it that does what a test wants (A§11.3). */
 
-import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import { connect, type Socket } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Served, serveCalls } from "../../../../agent/api/calls.ts";
 import type { CallContext } from "../../../../agent/attachments/attachment-service.ts";
 import type { Answer } from "../../../../agent/attachments/call.ts";
 import type { PreparedCall } from "../../../../handover/call.ts";
 import { decodeAnswer, encodeCall, FLAGS } from "../../../../handover/call-frame.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
 const DONE: Answer = { status: 200, body: "done", endpoint: 7, warnings: 2 };
 const STDIN = '{"name": "net1", "cniVersion": "1.1.0"}';
 
-let directory: string;
+const directory = fresh(() => new TemporaryDirectory());
 let server: Served | undefined;
 let answered: string[];
 
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "tortie-calls-"));
   answered = [];
 });
-afterEach(async () => {
-  await server?.stop(0);
-  rmSync(directory, { recursive: true, force: true });
-});
+afterEach(() => server?.stop(0));
 
 async function serve(work: (context: CallContext, call: PreparedCall) => Promise<Answer> = async () => DONE): Promise<void> {
   server = await serveCalls({
-    socket: join(directory, "cni.sock"),
-    directory,
+    socket: join(directory.path, "cni.sock"),
+    directory: directory.path,
     service: { isKnown: () => false, serve: (call, context) => work(context, call) },
     onError: () => undefined,
     onAnswer: (command, status) => answered.push(`${command} ${status}`),
@@ -51,7 +47,7 @@ function message({ flags = FLAGS.isJudged, deadlineMs = 0, stdin = STDIN, env = 
 }
 
 function open(): Socket {
-  return connect(join(directory, "cni.sock")).on("error", () => undefined);
+  return connect(join(directory.path, "cni.sock")).on("error", () => undefined);
 }
 
 /** @returns status and output, as soon as they are there; "closed" for a connection that ends before */
@@ -74,10 +70,10 @@ function ask(bytes: Uint8Array): Promise<string> {
 describe("The call socket", () => {
   it("is root's alone, and gone when it has stopped", async () => {
     await serve();
-    const { mode, uid } = statSync(join(directory, "cni.sock"));
+    const { mode, uid } = statSync(join(directory.path, "cni.sock"));
     expect([mode & 0o777, uid]).toEqual([0o600, 0]);
     await server?.stop(0);
-    expect(() => statSync(join(directory, "cni.sock"))).toThrow("ENOENT");
+    expect(() => statSync(join(directory.path, "cni.sock"))).toThrow("ENOENT");
   });
 
   it("hands a call over as it came, and answers with its output", async () => {
@@ -110,7 +106,7 @@ describe("The call socket", () => {
     ["a sandbox that was not opened", { env: { CNI_COMMAND: "ADD", CNI_NETNS: "/nowhere" } }],
   ])("hands back to a caller that has not judged it: %s", async (_, sent) => {
     await serve();
-    const env = { TORTIE_SOCK: join(directory, "tortie.sock"), ...sent.env };
+    const env = { TORTIE_SOCK: join(directory.path, "tortie.sock"), ...sent.env };
     expect(await ask(message({ flags: 0, ...sent, env }))).toBe("421 ");
     expect(answered).toEqual([]);
   });
@@ -121,7 +117,7 @@ describe("The call socket", () => {
       own.push(ownIpam);
       return DONE;
     });
-    const env = { TORTIE_SOCK: join(directory, "tortie.sock") };
+    const env = { TORTIE_SOCK: join(directory.path, "tortie.sock") };
     for (const type of ["tortie-ipam", "calico-ipam", "tortie-host-scope"]) {
       const stdin = JSON.stringify({ name: "net1", ipam: { type } });
       for (const flags of [FLAGS.ownTortieIpam, FLAGS.ownCalicoIpam, FLAGS.ownIpam]) {

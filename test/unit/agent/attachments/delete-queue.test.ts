@@ -1,5 +1,4 @@
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DeleteQueue, type DeleteQueueParts } from "../../../../agent/attachments/agent-away.ts";
 import type { CniCall } from "../../../../handover/call.ts";
@@ -7,13 +6,14 @@ import { decodeCall } from "../../../../handover/call-body.ts";
 import { DeleteQueueFiles } from "../../../../handover/left-files.ts";
 import { fileKey } from "../../../../lib/cni/attachment-id.ts";
 import type { Clock } from "../../../../lib/system/waiting.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 import { until } from "../../../support/kubernetes/until.ts";
 
+const parent = fresh(() => new TemporaryDirectory());
 let directory: string;
 beforeEach(() => {
-  directory = join(mkdtempSync(join(tmpdir(), "tortie-queue-")), "deletequeue");
+  directory = join(parent.path, "deletequeue");
 });
-afterEach(() => rmSync(join(directory, ".."), { recursive: true, force: true }));
 
 const body = (containerId: string) => ({ protocol: 1, plugin: "t", containerId, ifname: "eth0", stdin: '{"name":"net1"}' });
 const callOf = (containerId: string) => decodeCall(body(containerId), "DEL");

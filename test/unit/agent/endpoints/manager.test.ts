@@ -1,5 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { EndpointManager } from "../../../../agent/endpoints/manager.ts";
 import type { BuildReport } from "../../../../agent/endpoints/mending.ts";
@@ -9,18 +8,15 @@ import { Tasks } from "../../../../lib/resident/tasks.ts";
 import { NEVER } from "../../../../lib/system/waiting.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
 import { FakeClock, settled } from "../../../support/fake-clock.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
-let dir: string;
-beforeEach(() => {
-  dir = mkdtempSync(join(tmpdir(), "tortie-endpoints-"));
-});
-afterEach(() => rmSync(dir, { recursive: true, force: true }));
+const directory = fresh(() => new TemporaryDirectory());
 
 function managerOf(mend: () => Promise<void> = async () => {}, maxEndpoints?: number) {
   const clock = new FakeClock();
   const errors: string[] = [];
   const builds: BuildReport[] = [];
-  const store = new RecordStore(dir);
+  const store = new RecordStore(directory.path);
   const manager = new EndpointManager({
     store,
     bootId: "boot-1",
@@ -78,9 +74,9 @@ describe("an endpoint from its first record to its last", () => {
     await manager.remove(await manager.write({ ...record, phase: "deleting:begun" }));
     expect(manager.endpoints()).toEqual([]);
     expect(store.ids()).toEqual([]);
-    const [gone = ""] = readdirSync(join(dir, "gone"));
-    expect(readdirSync(join(dir, "gone", gone)).sort()).toEqual(["endpoint.json", "log.jsonl"]);
-    expect(readFileSync(join(dir, "gone", gone, "log.jsonl"), "utf8")).toContain("Endpoint is removed");
+    const [gone = ""] = readdirSync(join(directory.path, "gone"));
+    expect(readdirSync(join(directory.path, "gone", gone)).sort()).toEqual(["endpoint.json", "log.jsonl"]);
+    expect(readFileSync(join(directory.path, "gone", gone, "log.jsonl"), "utf8")).toContain("Endpoint is removed");
     expect((await begin(manager)).id).not.toBe(record.id);
     expect(events).toEqual(["removing", "gone"]);
   });
@@ -88,7 +84,7 @@ describe("an endpoint from its first record to its last", () => {
   it("leaves no trace at all when its ADD is taken back", async () => {
     const { manager } = managerOf();
     await manager.discard(await begin(manager));
-    expect(readdirSync(dir)).toEqual([]);
+    expect(readdirSync(directory.path)).toEqual([]);
     expect(manager.list()).toEqual([]);
   });
 
@@ -144,7 +140,7 @@ describe("an endpoint from its first record to its last", () => {
     const deleting = await manager.write({ ...record, phase: "deleting:begun" });
     await manager.retry(deleting, new Error("the store is away"));
     expect(manager.get(record.id)?.state).toBe("disconnecting");
-    expect(existsSync(join(dir, String(record.id), "endpoint.json"))).toBe(true);
+    expect(existsSync(join(directory.path, String(record.id), "endpoint.json"))).toBe(true);
     await clock.advance(60_000);
     expect(tries).toBe(4);
     expect(manager.list()).toEqual([]);

@@ -1,20 +1,18 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { AGENT as CONFIGURABLE, OPTION_NAMES, resolveOptions } from "../../../../agent/start/options.ts";
 import { optionsSchema, variableOf } from "../../../../lib/resident/options.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
 const AGENT = join(import.meta.dirname, "../../../../agent");
 
-function withFile<T>(content: string, work: (path: string) => T): T {
-  const directory = mkdtempSync(join(tmpdir(), "tortie-options-"));
-  try {
-    const path = join(directory, "agent.json");
-    writeFileSync(path, content);
-    return work(path);
-  } finally {
-    rmSync(directory, { recursive: true });
-  }
+const directory = fresh(() => new TemporaryDirectory());
+
+/** @returns its path */
+function file(content: string): string {
+  const path = join(directory.path, "agent.json");
+  writeFileSync(path, content);
+  return path;
 }
 
 describe("The options of tortie-node", () => {
@@ -33,11 +31,10 @@ describe("The options of tortie-node", () => {
   });
 
   it("come from flag, variable, file and default, in this order", () => {
-    withFile('{"health-port": 1, "max-endpoints": 5, "ipam-cooldown": 6, "node-wait-fatal": true}', (file) => {
-      const env = { TORTIE_HEALTH_PORT: "2", TORTIE_MAX_ENDPOINTS: "7", TORTIE_SOCK: "/elsewhere" };
-      const options = resolveOptions({ "health-port": "3" }, env, file);
-      expect(options).toMatchObject({ "health-port": 3, "max-endpoints": 7, "ipam-cooldown": 6, "node-wait-fatal": true, "object-qps": 5 });
-    });
+    const path = file('{"health-port": 1, "max-endpoints": 5, "ipam-cooldown": 6, "node-wait-fatal": true}');
+    const env = { TORTIE_HEALTH_PORT: "2", TORTIE_MAX_ENDPOINTS: "7", TORTIE_SOCK: "/elsewhere" };
+    const options = resolveOptions({ "health-port": "3" }, env, path);
+    expect(options).toMatchObject({ "health-port": 3, "max-endpoints": 7, "ipam-cooldown": 6, "node-wait-fatal": true, "object-qps": 5 });
   });
 
   it.each([
@@ -78,12 +75,12 @@ describe("The options of tortie-node", () => {
     ["[]", /an object of options is expected/],
     ["{", /--config .*agent\.json/],
   ])("refuse the file %s", (content, message) => {
-    withFile(content, (file) => expect(() => resolveOptions({}, {}, file)).toThrow(message));
+    expect(() => resolveOptions({}, {}, file(content))).toThrow(message);
   });
 
   it("A-A18: have no --datapath-mode, which would have to be refused", () => {
-    const file = '{"datapath-mode": "ipvlan"}';
-    withFile(file, (path) => expect(() => resolveOptions({}, {}, path)).toThrow(/agent\.json: datapath-mode: there is no such option/));
+    const path = file('{"datapath-mode": "ipvlan"}');
+    expect(() => resolveOptions({}, {}, path)).toThrow(/agent\.json: datapath-mode: there is no such option/);
   });
 
   it("are each read somewhere", () => {

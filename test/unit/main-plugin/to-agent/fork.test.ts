@@ -1,24 +1,23 @@
 /** The fork in the road against a scripted server: for what a real agent does not do on request (A§3.10, A§11.3). */
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, statSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type CallFrame, FLAGS, FRAME_VERSION } from "../../../../handover/call-frame.ts";
 import { callLength, decodeCall, encodeAnswer } from "../../../../handover/decode-frame.ts";
 import { readBootId } from "../../../../handover/run-directory.ts";
 import { tryLockFile } from "../../../../lib/system/flock.ts";
 import { forward, type Way } from "../../../../main-plugin/to-agent/fork.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
 /** What the server does with one connection, once the whole request is there. */
 type Step = (socket: Socket) => void;
 
-let directory: string;
+const directory = fresh(() => new TemporaryDirectory());
 let server: Server | undefined;
 let requests: CallFrame[];
 const open = new Set<Socket>();
 
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "tortie-forward-"));
   requests = [];
 });
 afterEach(async () => {
@@ -27,7 +26,6 @@ afterEach(async () => {
   const closing = server;
   server = undefined;
   if (closing !== undefined) await new Promise((done) => closing.close(done));
-  rmSync(directory, { recursive: true, force: true });
 });
 
 const answer =
@@ -63,11 +61,11 @@ async function serve(...steps: readonly Step[]): Promise<void> {
       (steps[requests.length - 1] ?? steps.at(-1) ?? silent)(socket);
     });
   });
-  await new Promise<void>((done) => server?.listen(join(directory, "cni.sock"), done));
+  await new Promise<void>((done) => server?.listen(join(directory.path, "cni.sock"), done));
 }
 
 function wasThere({ ipam = "blocks", phase = "ready", ageSeconds = 0 } = {}): void {
-  const path = join(directory, "agent.json");
+  const path = join(directory.path, "agent.json");
   writeFileSync(path, JSON.stringify({ bootId: readBootId(), version: "1", ipam, phase }));
   const written = Date.now() / 1000 - ageSeconds;
   utimesSync(path, written, written);
@@ -81,7 +79,7 @@ async function call(
   text?: string,
   env: Readonly<Record<string, string>> = {},
 ): Promise<Way> {
-  const conf = { name: "net1", cniVersion: "1.1.0", agent_socket: join(directory, "tortie.sock"), log_level: "error", ...keys };
+  const conf = { name: "net1", cniVersion: "1.1.0", agent_socket: join(directory.path, "tortie.sock"), log_level: "error", ...keys };
   const stdin = new TextEncoder().encode(text ?? JSON.stringify(conf));
   const cni = { CNI_COMMAND: command, CNI_CONTAINERID: "c1", CNI_IFNAME: "eth0", CNI_NETNS: "/proc/self/ns/net", CNI_PATH: "/a:/b" };
   return forward({ ...cni, CALICO_KUBECONFIG: "/k", TRACEPARENT, ...env }, "1.2.3", () => stdin);
@@ -114,10 +112,10 @@ describe("a call to the agent", () => {
 
   it("says that the IPAM plugin is the caller's own file, and of no other", async () => {
     await serve(answer(200, ""));
-    for (const name of ["tortie-ipam", "other"]) symlinkSync(name === "other" ? "/bin/true" : process.execPath, join(directory, name));
+    for (const name of ["tortie-ipam", "other"]) symlinkSync(name === "other" ? "/bin/true" : process.execPath, join(directory.path, name));
     const own: unknown[] = [];
     for (const type of ["tortie-ipam", "other", "missing", ""]) {
-      await call("DEL", { ipam: { type } }, undefined, { CNI_PATH: `/a:${directory}` });
+      await call("DEL", { ipam: { type } }, undefined, { CNI_PATH: `/a:${directory.path}` });
       own.push(((requests.at(-1)?.flags ?? 0) & FLAGS.ownIpam) !== 0);
     }
     expect(own).toEqual([true, false, false, false]);
@@ -207,7 +205,7 @@ describe("a call without an agent", () => {
   });
 
   it("W5: waits for no agent that was stopped, unless it requires the agent", async () => {
-    const log = join(directory, "log");
+    const log = join(directory.path, "log");
     const keys = { agent_wait_seconds: 1, log_level: "info", log_file_path: log };
     const waited = () => existsSync(log) && readFileSync(log, "utf8").includes("waiting up to");
     for (const ipam of ["blocks", "host-scope"]) {
@@ -224,7 +222,7 @@ describe("a call without an agent", () => {
 
   it("W5: waits for the next agent, which has the lock already", async () => {
     wasThere({ phase: "stopped" });
-    using _ = tryLockFile(join(directory, "agent.lock"));
+    using _ = tryLockFile(join(directory.path, "agent.lock"));
     const adding = call("ADD");
     await serve(answer(200, "{}"));
     expect(printed(await adding)).toEqual({ exit: 0, output: "{}" });
@@ -245,12 +243,12 @@ describe("a call without an agent", () => {
     expect(printed(await call("DEL", keys))).toBe("agent-away-del");
     wasThere({ ageSeconds: 310 });
     expect(printed(await call("DEL", keys))).toBe("agent-away");
-    using _ = tryLockFile(join(directory, "agent.lock"));
+    using _ = tryLockFile(join(directory.path, "agent.lock"));
     expect(printed(await call("DEL", keys))).toBe("agent-away-del");
   });
 
   it("is told by a file of another boot that there is none", async () => {
-    writeFileSync(join(directory, "agent.json"), JSON.stringify({ bootId: "another", phase: "ready", ipam: "blocks" }));
+    writeFileSync(join(directory.path, "agent.json"), JSON.stringify({ bootId: "another", phase: "ready", ipam: "blocks" }));
     for (const command of ["ADD", "DEL"]) expect(printed(await call(command))).toBe("no-agent");
   });
 
