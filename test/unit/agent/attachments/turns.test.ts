@@ -1,4 +1,7 @@
 import { AttachmentTurns, type Turn, type TurnKind } from "../../../../agent/attachments/turns.ts";
+import { TortieError } from "../../../../lib/errors/errors.ts";
+import { settled } from "../../../support/fake-clock.ts";
+import { fresh } from "../../../support/fixtures.ts";
 
 /** An operation that ends when the test says so. */
 interface Step {
@@ -35,67 +38,59 @@ class Line {
   }
 }
 
-/** Everything that can go on without the test's help has gone on. */
-async function settle(): Promise<void> {
-  for (let turns = 0; turns < 20; turns++) await new Promise((resolve) => setImmediate(resolve));
-}
+const line = fresh(() => new Line());
 
 describe("Operations of one attachment", () => {
   it("run one at a time, in the order of their arrival", async () => {
-    const line = new Line();
     const first = line.call("del", "del");
     const second = line.call("add", "add");
     const third = line.call("check", "check");
-    await settle();
+    await settled();
     expect(line.names).toEqual(["del"]);
 
     line.at(0).end("deleted");
     await expect(first.answer).resolves.toBe("deleted");
-    await settle();
+    await settled();
     expect(line.names).toEqual(["del", "add"]);
 
     line.at(1).fail(new Error("no address"));
     await expect(second.answer).rejects.toThrow("no address");
-    await settle();
+    await settled();
     line.at(2).end("checked");
     await expect(third.answer).resolves.toBe("checked");
     expect(line.turns.busy()).toEqual([]);
   });
 
   it("do not wait for those of another attachment", async () => {
-    const line = new Line();
     line.call("one", "add");
     line.call("other", "add", { key: "net1:cid1:eth1" });
-    await settle();
+    await settled();
     expect(line.names).toEqual(["one", "other"]);
   });
 
   it("are one when equal ADDs come at once, with one outcome for all callers", async () => {
-    const line = new Line();
     const callers = [line.call("add", "add"), line.call("add", "add"), line.call("add", "add")];
-    await settle();
+    await settled();
     expect(line.names).toEqual(["add"]);
     line.at(0).end("result");
     await expect(Promise.all(callers.map(({ answer }) => answer))).resolves.toEqual(["result", "result", "result"]);
   });
 
   it("are two when the ADDs differ", async () => {
-    const line = new Line();
     line.call("add", "add");
     line.call("other", "add");
-    await settle();
+    await settled();
     expect(line.names).toEqual(["add"]);
     line.at(0).end("first");
-    await settle();
+    await settled();
     expect(line.names).toEqual(["add", "other"]);
   });
 
   it("A-A09: a DEL ends the ADDs before it, and runs when what they made is taken back", async () => {
-    const line = new Line();
     const running = line.call("add", "add");
     const waiting = line.call("other", "add");
     const del = line.call("del", "del");
-    await settle();
+    await settled();
     expect(line.names).toEqual(["add"]);
     const { signal } = line.at(0);
     expect(signal.reason).toMatchObject({ word: "attachment-deleted" });
@@ -103,20 +98,19 @@ describe("Operations of one attachment", () => {
     line.at(0).fail(signal.reason);
     await expect(running.answer).rejects.toMatchObject({ word: "attachment-deleted" });
     await expect(waiting.answer).rejects.toMatchObject({ word: "attachment-deleted" });
-    await settle();
+    await settled();
     expect(line.names).toEqual(["add", "del"]);
     line.at(1).end("deleted");
     await expect(del.answer).resolves.toBe("deleted");
   });
 
   it("do not join an ADD that is being taken back", async () => {
-    const line = new Line();
     const gone = line.call("add", "add");
-    await settle();
+    await settled();
     gone.leave();
     const again = line.call("add", "add");
     line.at(0).fail(line.at(0).signal.reason);
-    await settle();
+    await settled();
     line.at(1).end("result");
     await expect(again.answer).resolves.toBe("result");
   });
@@ -124,23 +118,21 @@ describe("Operations of one attachment", () => {
 
 describe("A caller that goes away", () => {
   it("ends its ADD when it was the only one", async () => {
-    const line = new Line();
     const only = line.call("add", "add");
-    await settle();
+    await settled();
     only.leave();
     await expect(only.answer).rejects.toMatchObject({ word: "caller-gone" });
     expect(line.at(0).signal.aborted).toBe(true);
     // The line goes on only when the ADD has been taken back.
     line.call("add", "add");
-    await settle();
+    await settled();
     expect(line.names).toEqual(["add"]);
   });
 
   it("leaves an ADD that another caller waits for", async () => {
-    const line = new Line();
     const first = line.call("add", "add");
     const second = line.call("add", "add");
-    await settle();
+    await settled();
     first.leave();
     await expect(first.answer).rejects.toMatchObject({ word: "caller-gone" });
     expect(line.at(0).signal.aborted).toBe(false);
@@ -149,32 +141,28 @@ describe("A caller that goes away", () => {
   });
 
   it("leaves a DEL, which is carried out all the same", async () => {
-    const line = new Line();
     const del = line.call("del", "del");
-    await settle();
+    await settled();
     del.leave();
     await expect(del.answer).rejects.toMatchObject({ word: "caller-gone" });
     expect(line.at(0).signal.aborted).toBe(false);
   });
 
   it("before its turn has nothing done for it", async () => {
-    const line = new Line();
     line.call("del", "del");
     const add = line.call("add", "add");
-    await settle();
+    await settled();
     add.leave();
     line.at(0).end("deleted");
     await expect(add.answer).rejects.toMatchObject({ word: "caller-gone" });
-    await settle();
+    await settled();
     expect(line.names).toEqual(["del"]);
     expect(line.turns.busy()).toEqual([]);
   });
 
   it("is told its own reason, such as a time that is over", async () => {
-    const line = new Line();
     const add = line.call("add", "add");
-    await settle();
-    const { TortieError } = await import("../../../../lib/errors/errors.ts");
+    await settled();
     add.leave(new TortieError("agent-timeout", "not done within 1 s"));
     await expect(add.answer).rejects.toMatchObject({ word: "agent-timeout" });
   });

@@ -1,6 +1,5 @@
 /** Objects of endpoints, on an API server in memory: made, corrected, left to others, and deleted. */
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DeleteJobs } from "../../../../agent/objects/delete-jobs.ts";
 import { decodeStored, type ObjectEndpoint } from "../../../../agent/objects/endpoint-object.ts";
@@ -12,8 +11,10 @@ import type { RecordedObject } from "../../../../handover/record.ts";
 import { ApiError, type HttpMethod } from "../../../../lib/kubernetes/api-client.ts";
 import type { Pod } from "../../../../lib/kubernetes/objects.ts";
 import { Tasks } from "../../../../lib/resident/tasks.ts";
+import { NEVER } from "../../../../lib/system/waiting.ts";
 import { ApiInMemory } from "../../../support/api-in-memory.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
 const ROOT = "/apis/tortie.dev/v1alpha1";
 const WEB = `${ROOT}/namespaces/shop/tortieendpoints/web`;
@@ -24,8 +25,10 @@ interface Asked {
   readonly body?: unknown;
 }
 
+const directory = fresh(() => new TemporaryDirectory());
+
 class World implements AsyncDisposable {
-  readonly directory = mkdtempSync(join(tmpdir(), "tortie-objects-"));
+  readonly directory = directory.path;
   readonly api = new ApiInMemory();
   readonly clock = new FakeClock();
   readonly controllers = new Tasks({ clock: this.clock });
@@ -112,11 +115,12 @@ class World implements AsyncDisposable {
     return this.api.get(WEB);
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.controllers[Symbol.asyncDispose]();
-    rmSync(this.directory, { recursive: true });
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.controllers[Symbol.asyncDispose]();
   }
 }
+
+const world = fresh(() => new World());
 
 const ENDPOINT: ObjectEndpoint = {
   id: 4,
@@ -129,7 +133,6 @@ const ENDPOINT: ObjectEndpoint = {
 
 describe("The object of an endpoint", () => {
   it("is made with its owner, its content and its state, and remembered", async () => {
-    await using world = new World();
     await world.changed();
     expect(world.object).toMatchObject({
       metadata: { labels: { "tortie.dev/node": "node1" }, ownerReferences: [{ kind: "Pod", name: "web", uid: "pod-1" }] },
@@ -141,7 +144,6 @@ describe("The object of an endpoint", () => {
   });
 
   it("is not written again while it says what it should, and follows each change", async () => {
-    await using world = new World();
     await world.changed();
     world.api.writes.length = 0;
     await world.changed();
@@ -154,7 +156,6 @@ describe("The object of an endpoint", () => {
   });
 
   it("counts as the server answered it until the watch can be expected to know", async () => {
-    await using world = new World();
     world.isBlind = true;
     await world.changed();
     const asked: string[] = [];
@@ -167,7 +168,6 @@ describe("The object of an endpoint", () => {
   });
 
   it("is corrected where somebody has changed it, members that it should not have included", async () => {
-    await using world = new World();
     await world.changed({ state: "ready" });
     const uid = decodeStored(world.object ?? {}).uid;
     world.api.put(WEB, {
@@ -181,7 +181,6 @@ describe("The object of an endpoint", () => {
   });
 
   it("is patched once more when somebody was faster, and left for the next run when it is another one", async () => {
-    await using world = new World();
     await world.changed();
     let patches = 0;
     world.api.before = ({ method }) => {
@@ -194,7 +193,6 @@ describe("The object of an endpoint", () => {
   });
 
   it("of an older pod of that name is replaced", async () => {
-    await using world = new World();
     world.api.put(WEB, { metadata: { uid: "old" }, spec: { node: "node1", podUID: "pod-0" } });
     await world.changed();
     expect(world.object).toMatchObject({ spec: { podUID: "pod-1" } });
@@ -202,7 +200,6 @@ describe("The object of an endpoint", () => {
   });
 
   it("that another node has made is left alone, and that is told until it is over", async () => {
-    await using world = new World();
     world.api.put(WEB, { metadata: { uid: "theirs" }, spec: { node: "node2", podUID: "pod-1" } });
     await world.changed();
     expect([world.foreign.at(-1), world.object]).toMatchObject(["shop/web node2", { spec: { node: "node2" } }]);
@@ -212,7 +209,6 @@ describe("The object of an endpoint", () => {
   });
 
   it("is none of a pod that is gone or made anew, nor of the second endpoint of a pod", async () => {
-    await using world = new World();
     world.pods.set("shop/web", { uid: "pod-2", ports: [] });
     await world.changed();
     world.pods.delete("shop/web");
@@ -225,7 +221,6 @@ describe("The object of an endpoint", () => {
   });
 
   it("shows the other endpoint of its pod when its own is removed, and is deleted with the last one", async () => {
-    await using world = new World();
     await world.changed();
     await world.changed({ id: 5, attachment: { network: "net2", containerId: "c1", ifname: "net1" } });
     const [first, second] = world.endpoints.splice(0, 1).concat(world.endpoints);
@@ -236,13 +231,12 @@ describe("The object of an endpoint", () => {
     world.endpoints.length = 0;
     await world.sync.removed(second);
     expect(world.jobs.count).toBe(1);
-    await world.jobs.runAll(new AbortController().signal);
+    await world.jobs.runAll(NEVER);
     expect([world.object, world.jobs.count]).toEqual([undefined, 0]);
     expect(world.foreign.at(-1)).toBe("shop/web undefined");
   });
 
   it("is not deleted any more when it is wanted again", async () => {
-    await using world = new World();
     await world.changed();
     const { uid } = decodeStored(world.object ?? {});
     world.jobs.add({ namespace: "shop", name: "web", uid });
@@ -251,7 +245,6 @@ describe("The object of an endpoint", () => {
   });
 
   it("has the number of the pod's labels when there is one, and another one when they change", async () => {
-    await using world = new World();
     const identityOf = () => Object(world.object?.spec).identity;
     world.identity = { number: 0, labels: ["k8s:app=web"] };
     await world.changed();
@@ -264,7 +257,6 @@ describe("The object of an endpoint", () => {
   });
 
   it("names the ports of its pod, in the order of their names", async () => {
-    await using world = new World();
     const port = (name: string, containerPort: number) => ({ name, containerPort, protocol: "", hostPort: 0, hostIP: "" });
     world.pods.set("shop/web", { uid: "pod-1", ports: [port("", 1)] });
     await world.changed();
@@ -278,7 +270,6 @@ describe("The object of an endpoint", () => {
   });
 
   it("of the newest sandbox is shown, the pod's own interface before others", async () => {
-    await using world = new World();
     await world.changed({ id: 7, committedAt: "2030-01-01T00:00:00Z" });
     await world.changed({ id: 6, committedAt: "2030-01-02T00:00:00Z" });
     await world.changed({ id: 9, committedAt: "2030-01-03T00:00:00Z", attachment: { network: "net2", containerId: "c1", ifname: "net1" } });
@@ -291,44 +282,39 @@ describe("A deletion that must happen", () => {
   const job = { namespace: "shop", name: "web", uid: "u1" };
 
   it("outlives the process, and is over when the object is gone or another one", async () => {
-    await using world = new World();
     world.jobs.add(job);
     world.jobs.add({ ...job, uid: "u2", name: "other" });
     writeFileSync(join(world.directory, "broken.json"), "{");
     const again = world.newJobs();
     expect([again.count, world.problems]).toEqual([2, [expect.stringContaining("broken.json is no job")]]);
     world.api.put(WEB, { metadata: { uid: "another" }, spec: {} });
-    await again.runAll(new AbortController().signal);
+    await again.runAll(NEVER);
     expect([again.count, world.object]).toEqual([0, expect.anything()]);
     expect(readdirSync(world.directory)).toEqual(["broken.json"]);
   });
 
   it("of an object that was changed since is done with its present version", async () => {
-    await using world = new World();
     world.api.put(WEB, { metadata: { uid: "u1" }, spec: {} });
     world.jobs.add({ ...job, resourceVersion: "0" });
-    await world.jobs.runAll(new AbortController().signal);
+    await world.jobs.runAll(NEVER);
     expect([world.object, world.jobs.count]).toEqual([undefined, 0]);
   });
 
   it("that fails stays, and says why; what was cancelled is not done", async () => {
-    await using world = new World();
     world.api.put(WEB, { metadata: { uid: "u1" }, spec: {} });
     world.jobs.add(job);
     world.api.before = () => {
       throw new ApiError("arranged", { status: 503 });
     };
-    const { signal } = new AbortController();
-    await expect(world.jobs.runAll(signal)).rejects.toThrow("1 objects are still to be deleted: shop/web: the API server answered 503");
+    await expect(world.jobs.runAll(NEVER)).rejects.toThrow("1 objects are still to be deleted: shop/web: the API server answered 503");
     expect(world.jobs.count).toBe(1);
     world.api.before = () => undefined;
     world.jobs.cancel("u1");
-    await world.jobs.runAll(signal);
+    await world.jobs.runAll(NEVER);
     expect([world.object, readdirSync(world.directory)]).toEqual([expect.anything(), []]);
   });
 
   it("waits when the agent ends", async () => {
-    await using world = new World();
     world.api.put(WEB, { metadata: { uid: "u1" }, spec: {} });
     world.jobs.add(job);
     await world.jobs.runAll(AbortSignal.abort());
@@ -337,8 +323,7 @@ describe("A deletion that must happen", () => {
 });
 
 describe("An object that no endpoint stands behind", () => {
-  async function looking(work: (world: World, look: () => Promise<number>, facts: { isRestored: boolean }) => Promise<void>) {
-    await using world = new World();
+  async function looking(work: (look: () => Promise<number>, facts: { isRestored: boolean }) => Promise<void>) {
     const facts = { isRestored: true };
     const leftovers = new Leftovers({
       node: "node1",
@@ -354,17 +339,17 @@ describe("An object that no endpoint stands behind", () => {
       await world.clock.advance(30_000);
       return count;
     };
-    await work(world, look, facts);
+    await work(look, facts);
   }
 
   it("goes after two looks a minute apart", () =>
-    looking(async (world, look) => {
+    looking(async (look) => {
       expect([await look(), await look(), await look()]).toEqual([0, 0, 1]);
       expect(world.jobs.count).toBe(1);
     }));
 
   it("stays while an endpoint of its pod is there, or it is another node's, or is being deleted", () =>
-    looking(async (world, look) => {
+    looking(async (look) => {
       world.endpoints.push(ENDPOINT);
       world.api.put(`${ROOT}/namespaces/shop/tortieendpoints/far`, { spec: { node: "node2" } });
       const metadata = { finalizers: ["example.org/theirs"], deletionTimestamp: "2030-01-01T00:00:00Z" };
@@ -375,7 +360,7 @@ describe("An object that no endpoint stands behind", () => {
     }));
 
   it("is looked at anew after a gap, before everything is restored, and after an endpoint came and went", () =>
-    looking(async (world, look, facts) => {
+    looking(async (look, facts) => {
       for (const interrupt of [
         (is: boolean) => (world.api.followedSince = is ? undefined : 0),
         (is: boolean) => (world.api.isSynced = !is),

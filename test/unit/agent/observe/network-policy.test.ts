@@ -6,6 +6,7 @@ import { countOf } from "../../../../doctor/policy-objects.ts";
 import { Health } from "../../../../lib/resident/health.ts";
 import { Tasks } from "../../../../lib/resident/tasks.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
+import { fresh } from "../../../support/fixtures.ts";
 
 const list = (items: readonly unknown[], metadata: unknown = {}) => JSON.stringify({ kind: "NetworkPolicyList", metadata, items });
 
@@ -89,8 +90,9 @@ describe("The look at network policies", () => {
     }
   }
 
+  const world = fresh(() => new World());
+
   it("warns once in the log, however the count changes, and says when they are gone", async () => {
-    await using world = new World();
     world.body = list([{}]);
     await world.start();
     expect(world.state).toBe("warning");
@@ -108,7 +110,6 @@ describe("The look at network policies", () => {
   });
 
   it("asks nothing where Felix is, and warns when it has gone", async () => {
-    await using world = new World();
     Object.assign(world, { hasFelix: true, body: list([{}]) });
     await world.start();
     expect([world.asked, world.state]).toEqual([0, "ok"]);
@@ -118,7 +119,6 @@ describe("The look at network policies", () => {
   });
 
   it("takes its warning back a minute after Felix has started, without another question", async () => {
-    await using world = new World();
     world.body = list([{}]);
     await world.start();
     world.hasFelix = true;
@@ -128,7 +128,6 @@ describe("The look at network policies", () => {
   });
 
   it("says a missing right once", async () => {
-    await using world = new World();
     world.status = 403;
     await world.start();
     await world.minutes(30);
@@ -137,7 +136,6 @@ describe("The look at network policies", () => {
   });
 
   it("keeps its word while the server does not answer", async () => {
-    await using world = new World();
     world.body = list([{}]);
     await world.start();
     world.status = 503;

@@ -1,21 +1,24 @@
 /** The decisions of A§1 over time: the node object comes, changes and goes, on a clock that stands still and real files. */
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { NodeCidr, type NodeCidrParts } from "../../../../agent/addresses/ranges/node-cidr.ts";
 import type { NodeFacts, NodeObjects } from "../../../../agent/addresses/ranges/node-object.ts";
 import { type NodeCidrFlags, nodeCidrOptions } from "../../../../agent/addresses/ranges/options.ts";
 import type { HostFacts } from "../../../../agent/addresses/ranges/own-addresses.ts";
 import { hostScopeFiles } from "../../../../ipam-plugin/host-scope/files.ts";
-import { formatAddress, parseAddress } from "../../../../lib/addresses/address.ts";
+import { formatAddress } from "../../../../lib/addresses/address.ts";
 import { Tasks } from "../../../../lib/resident/tasks.ts";
+import { address } from "../../../support/cluster.ts";
 import { prefix } from "../../../support/desired-state.ts";
 import { FakeClock, settled } from "../../../support/fake-clock.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 import { RANGE_FLAGS } from "../../../support/range-flags.ts";
 
 const BOOT_ID = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
 const ANNOTATION = "network.tortie.dev/ipv4-pod-cidr";
 const SOURCE = "network.tortie.dev/pod-cidr-source";
+/** Whose own range is 10.7.0.0/16. */
+const HOST: HostFacts = { addresses: [{ address: address("192.0.2.7"), link: "eth0", isUp: true, scope: 0 }], routes: [] };
 
 /** An API server's nodes, as far as this node's agent is concerned. */
 class FakeCluster implements NodeObjects {
@@ -52,17 +55,18 @@ class FakeCluster implements NodeObjects {
   }
 }
 
+const run = fresh(() => new TemporaryDirectory());
+
 class World implements AsyncDisposable {
   readonly cluster = new FakeCluster();
   readonly clock = new FakeClock();
   readonly log: string[] = [];
-  readonly run = mkdtempSync(join(tmpdir(), "tortie-node-cidr-"));
-  readonly files = hostScopeFiles(this.run);
+  readonly files = hostScopeFiles(run.path);
   host: HostFacts = { addresses: [], routes: [] };
   #controllers = new Tasks({ clock: this.clock });
 
   constructor() {
-    mkdirSync(join(this.run, "state"));
+    mkdirSync(join(run.path, "state"));
   }
 
   get controllers(): Tasks {
@@ -71,9 +75,7 @@ class World implements AsyncDisposable {
 
   /** Starts an agent's part; one that ran before ends. */
   async start(flags: Partial<NodeCidrFlags> = {}, change: Partial<NodeCidrParts> = {}): Promise<NodeCidr> {
-    const ending = this.#controllers[Symbol.asyncDispose]();
-    await this.clock.advance(0);
-    await ending;
+    await this[Symbol.asyncDispose]();
     this.#controllers = new Tasks({ clock: this.clock });
     const started = new NodeCidr({
       options: nodeCidrOptions({ ...RANGE_FLAGS, ...flags }),
@@ -108,13 +110,13 @@ class World implements AsyncDisposable {
     const ending = this.#controllers[Symbol.asyncDispose]();
     await this.clock.advance(0);
     await ending;
-    rmSync(this.run, { recursive: true });
   }
 }
 
+const world = fresh(() => new World());
+
 describe("the ranges of a node", () => {
   it("A-C01: come from the spec, are annotated once and written to node.json, with the node's own addresses", async () => {
-    await using world = new World();
     world.cluster.put({ podCIDRs: ["10.1.0.0/24", "fd44::/64"] });
     const nodeCidr = await world.start();
     await nodeCidr.untilKnown();
@@ -140,7 +142,6 @@ describe("the ranges of a node", () => {
   });
 
   it("A-C06, A-C08: are waited for, with the cause every half minute, and known when the object brings them", async () => {
-    await using world = new World();
     const nodeCidr = await world.start({ "require-ipv4-pod-cidr": true });
     expect(nodeCidr.waiting).toMatchObject({ what: "node-object", cause: "node node1 does not exist" });
     world.cluster.put({});
@@ -155,7 +156,6 @@ describe("the ranges of a node", () => {
   });
 
   it("are waited for with the cause of this moment, and for as long as something else is missing with that", async () => {
-    await using world = new World();
     world.cluster.isReachable = false;
     const nodeCidr = await world.start({ "require-ipv4-pod-cidr": true });
     expect([nodeCidr.waiting?.cause, nodeCidr.hasRecord]).toEqual(["connection refused", false]);
@@ -168,7 +168,6 @@ describe("the ranges of a node", () => {
   });
 
   it("are looked for once, and said and written when they change, not at every look", async () => {
-    await using world = new World();
     world.cluster.put({ podCIDR: "10.1.0.0/29" });
     let begun = 0;
     const nodeCidr = await world.start(
@@ -196,13 +195,8 @@ describe("the ranges of a node", () => {
   });
 
   it("G10: of its own making are compared with those of other nodes at every look, and not taken while that fails", async () => {
-    await using world = new World();
     world.cluster.put({});
-    const host = (text: string): HostFacts => {
-      const address = parseAddress(text) ?? { family: 4, value: 0n };
-      return { addresses: [{ address, link: "eth0", isUp: true, scope: 0 }], routes: [] };
-    };
-    world.host = host("192.0.2.7");
+    world.host = HOST;
     let lists = 0;
     let isFailing = true;
     world.cluster.list = async () => {
@@ -231,7 +225,6 @@ describe("the ranges of a node", () => {
   });
 
   it("of its own making come from the address that the flags name, of their own family", async () => {
-    await using world = new World();
     const nodeCidr = await world.start(
       { "ipv4-range": "auto-host", "ipv4-node": "192.0.2.9", "ipv6-node": "2001:db8::8" },
       { cluster: undefined },
@@ -240,7 +233,6 @@ describe("the ranges of a node", () => {
   });
 
   it("are given up after --node-wait where --node-wait-fatal says so, and not before", async () => {
-    await using world = new World();
     const end = jest.fn();
     await world.start({}, { giveUp: { afterMs: 600_000, end } });
     await world.clock.advance(590_000);
@@ -250,7 +242,6 @@ describe("the ranges of a node", () => {
   });
 
   it("A-C07: are those of node.json while the API server is away, and no automatic ones", async () => {
-    await using world = new World();
     world.cluster.put({ podCIDR: "10.1.0.0/24" });
     await world.grant(await world.start(), "pod");
     world.cluster.isReachable = false;
@@ -266,11 +257,9 @@ describe("the ranges of a node", () => {
   });
 
   it("A-C09: of its own making are refused while another node has them, and taken when it has not any more", async () => {
-    await using world = new World();
     world.cluster.put({ name: "node2", annotations: { [ANNOTATION]: "10.7.0.0/16" } });
     world.cluster.put({});
-    const address = parseAddress("192.0.2.7") ?? { family: 4, value: 0n };
-    world.host = { addresses: [{ address, link: "eth0", isUp: true, scope: 0 }], routes: [] };
+    world.host = HOST;
     const nodeCidr = await world.start({ "ipv4-range": "auto-host" });
     expect(nodeCidr.waiting).toMatchObject({ what: "range-overlap", cause: expect.stringContaining("node2") });
     expect(nodeCidr.record).toBeUndefined();
@@ -280,10 +269,8 @@ describe("the ranges of a node", () => {
   });
 
   it("G10: of its own making give no more addresses when an older node turns out to have them, neither here nor to plugins", async () => {
-    await using world = new World();
     world.cluster.put({});
-    const address = parseAddress("192.0.2.7") ?? { family: 4, value: 0n };
-    world.host = { addresses: [{ address, link: "eth0", isUp: true, scope: 0 }], routes: [] };
+    world.host = HOST;
     const nodeCidr = await world.start({ "ipv4-range": "auto-host", "enable-ipv6": false });
     await settled();
     expect(await world.grant(nodeCidr, "pod")).toEqual(["10.7.0.3"]);
@@ -304,17 +291,14 @@ describe("the ranges of a node", () => {
   });
 
   it("G10: of its own making are not taken where no other node could see that", async () => {
-    await using world = new World();
     world.cluster.put({});
-    const address = parseAddress("192.0.2.7") ?? { family: 4, value: 0n };
-    world.host = { addresses: [{ address, link: "eth0", isUp: true, scope: 0 }], routes: [] };
+    world.host = HOST;
     const nodeCidr = await world.start({ "ipv4-range": "auto-host" }, { annotates: false });
     expect(nodeCidr.waiting).toMatchObject({ what: "node-cidr-missing", cause: expect.stringContaining("--annotate-k8s-node") });
     expect([nodeCidr.record, world.cluster.patches]).toEqual([undefined, 0]);
   });
 
   it("G19: are not those that node.json of this boot has of another name of the node, and plugins do not use them either", async () => {
-    await using world = new World();
     world.cluster.put({ podCIDR: "10.1.0.0/24" });
     expect(await world.grant(await world.start(), "pod")).toEqual(["10.1.0.3"]);
     world.cluster.isReachable = false;
@@ -327,7 +311,6 @@ describe("the ranges of a node", () => {
   });
 
   it("A-C10: change while pods keep what they have; the router's address follows the range", async () => {
-    await using world = new World();
     world.cluster.put({ podCIDR: "10.1.0.0/24" });
     const first = await world.start();
     for (const name of ["a", "b", "c"]) await world.grant(first, name);
@@ -340,15 +323,13 @@ describe("the ranges of a node", () => {
   });
 
   it("keep the router's address over a restart, and over a reboot by the annotation", async () => {
-    await using world = new World();
     const annotations = { "network.tortie.dev/ipv4-router-ip": "10.1.0.77", "network.tortie.dev/ipv4-health-ip": "10.9.0.1" };
     world.cluster.put({ podCIDR: "10.1.0.0/24", annotations });
-    expect((await world.start()).record?.ipv4).toMatchObject({ router: parseAddress("10.1.0.77"), health: parseAddress("10.1.0.1") });
-    expect((await world.start()).record?.ipv4).toMatchObject({ router: parseAddress("10.1.0.77"), health: parseAddress("10.1.0.1") });
+    expect((await world.start()).record?.ipv4).toMatchObject({ router: address("10.1.0.77"), health: address("10.1.0.1") });
+    expect((await world.start()).record?.ipv4).toMatchObject({ router: address("10.1.0.77"), health: address("10.1.0.1") });
   });
 
   it("are used although there is no room for the node's own addresses", async () => {
-    await using world = new World();
     world.cluster.put({ podCIDR: "10.1.0.0/31" });
     const nodeCidr = await world.start();
     expect(nodeCidr.waiting).toBeUndefined();
@@ -356,7 +337,6 @@ describe("the ranges of a node", () => {
   });
 
   it("A-C11: are annotated again when somebody changes that; a role without the right costs a warning", async () => {
-    await using world = new World();
     world.cluster.put({ podCIDR: "10.1.0.0/24" });
     const nodeCidr = await world.start();
     await settled();
@@ -377,7 +357,6 @@ describe("the ranges of a node", () => {
   });
 
   it("are not annotated, and have no router's address, where host scope is not the node's mode", async () => {
-    await using world = new World();
     world.cluster.put({ podCIDR: "10.1.0.0/24" });
     const nodeCidr = await world.start({}, { isHostScopeNode: false });
     expect(world.annotations()).toEqual({});
@@ -385,7 +364,6 @@ describe("the ranges of a node", () => {
   });
 
   it("A-I04: exclude a route that came later, and forget it when it is gone", async () => {
-    await using world = new World();
     world.cluster.put({ podCIDR: "10.1.0.0/29" });
     const nodeCidr = await world.start({}, { isHostScopeNode: false });
     world.host = { addresses: [], routes: [{ destination: prefix("10.1.0.0/30"), link: "eth1", leadsElsewhere: true }] };

@@ -1,6 +1,7 @@
 /** Which allocation of a block the sweep releases: a real store, an ADD and a DEL between its look and its release. */
 import { sweptBlocks } from "../../../../agent/sweep/addresses.ts";
 import { formatAddress } from "../../../../lib/addresses/address.ts";
+import { fresh } from "../../../support/fixtures.ts";
 import { IpamNode } from "../../../support/ipam-node.ts";
 import { workloadEndpointOf } from "../../../support/workload-endpoint.ts";
 
@@ -8,36 +9,36 @@ const ADDRESS = "10.62.0.3";
 const REQUESTED = { args: `IP=${ADDRESS}` };
 const LOG = { error() {}, info() {}, writeNow() {} };
 
-function sweptOf({ config, ipam }: IpamNode) {
-  return sweptBlocks(() => [{ config, nodeName: "node-a", ipam: async () => ipam }], LOG);
+const node = fresh(() => new IpamNode({ ipam: { pools: [{ cidr: "10.62.0.0/26" }] } }));
+
+function swept() {
+  return sweptBlocks(() => [{ config: node.config, nodeName: "node-a", ipam: async () => node.ipam }], LOG);
 }
 
-async function onlyAllocated(node: IpamNode) {
-  const [found, ...others] = await sweptOf(node).list();
+async function onlyAllocated() {
+  const [found, ...others] = await swept().list();
   if (found === undefined || others.length > 0) throw new Error(`one allocation was expected beside ${others.length} others`);
   return found;
 }
 
 describe("an allocation that the sweep has seen", () => {
   it("is released", async () => {
-    await using node = new IpamNode({ ipam: { pools: [{ cidr: "10.62.0.0/26" }] } });
     await node.add(REQUESTED);
-    const found = await onlyAllocated(node);
+    const found = await onlyAllocated();
     expect(found.addresses.map(formatAddress)).toEqual([ADDRESS]);
     expect(await found.release()).toBe(true);
     expect(await node.datastore.handles.list()).toEqual([]);
   });
 
   it("C12: is left alone when the container has released it and holds the address by a newer one", async () => {
-    await using node = new IpamNode({ ipam: { pools: [{ cidr: "10.62.0.0/26" }] } });
     await node.add(REQUESTED);
-    const seen = await onlyAllocated(node);
+    const seen = await onlyAllocated();
     await node.del();
     await node.add(REQUESTED);
 
     expect(await seen.release()).toBe(false);
 
-    const now = await onlyAllocated(node);
+    const now = await onlyAllocated();
     expect(now.addresses.map(formatAddress)).toEqual([ADDRESS]);
     expect(now.key).not.toBe(seen.key);
   });
@@ -48,29 +49,27 @@ describe("G19: the records that a look compares before it releases", () => {
     const value = workloadEndpointOf({ node: "node-a", network: "net1", containerId, addresses });
     return { key: { namespace: value.namespace, name: value.name }, value };
   };
-  const write = async (node: IpamNode, { key, value }: ReturnType<typeof recordOf>) =>
-    void (await node.datastore.endpoints.create(key, value));
+  const write = async ({ key, value }: ReturnType<typeof recordOf>) => void (await node.datastore.endpoints.create(key, value));
 
   it("are listed once, and when there is something to release, however many addresses go; and again at the next look", async () => {
-    await using node = new IpamNode({ ipam: { pools: [{ cidr: "10.62.0.0/26" }] } });
     for (const container of ["c1", "c2", "c3"]) {
+      const addresses = await node.addresses({ container });
       await write(
-        node,
         recordOf(
           container,
-          (await node.addresses({ container })).map((address) => address.split("/")[0] ?? ""),
+          addresses.map((address) => address.split("/")[0] ?? ""),
         ),
       );
     }
     const lists = jest.spyOn(node.datastore.endpoints, "list");
-    const swept = sweptOf(node);
+    const allocations = swept();
 
-    const found = await swept.list();
+    const found = await allocations.list();
     expect([found.length, lists.mock.calls.length]).toEqual([3, 0]);
     for (const one of found.slice(0, 2)) expect(await one.release()).toBe(true);
     expect(lists).toHaveBeenCalledTimes(1);
 
-    const [left] = await swept.list();
+    const [left] = await allocations.list();
     expect(await left?.release()).toBe(true);
     expect(lists).toHaveBeenCalledTimes(2);
     expect(await node.datastore.endpoints.list()).toEqual([]);
@@ -78,12 +77,11 @@ describe("G19: the records that a look compares before it releases", () => {
   });
 
   it("are read again: one that has become another container's keeps the address, and one that names another by now is kept", async () => {
-    await using node = new IpamNode({ ipam: { pools: [{ cidr: "10.62.0.0/26" }] } });
     for (const container of ["c1", "c2", "c3"]) await node.add({ container, args: `IP=10.62.0.${container.slice(1)}` });
     const taken = recordOf("c2", ["10.62.0.2"]);
     const moved = recordOf("c3", ["10.62.0.3"]);
-    for (const one of [taken, moved]) await write(node, one);
-    const [first, second, third] = await sweptOf(node).list();
+    for (const one of [taken, moved]) await write(one);
+    const [first, second, third] = await swept().list();
     expect(await first?.release()).toBe(true);
 
     await node.datastore.records.write({ ...taken.value, containerID: "newer" });
