@@ -2,6 +2,7 @@ import type { ProvenNode } from "../../../../agent/routes/model.ts";
 import { NodeRoutes, type NodeRoutesParts } from "../../../../agent/routes/node-routes.ts";
 import { NO_NODE_STATE, type NodeState } from "../../../../dataplane/dataplane.ts";
 import type { NetworkFacts } from "../../../../dataplane/linux/host-facts.ts";
+import { fresh } from "../../../support/fixtures.ts";
 import { address, routedBlock, routedNode, routeTexts } from "../../../support/routed-cluster.ts";
 
 const SEES_NOTHING: NetworkFacts = {
@@ -86,6 +87,8 @@ class World {
   }
 }
 
+const world = fresh(() => new World());
+
 describe("The routes of a node", () => {
   it("touch nothing before every list is complete and followed, and go on when it is (invariant 14)", async () => {
     const seen: string[] = [];
@@ -103,7 +106,6 @@ describe("The routes of a node", () => {
   });
 
   it("touch nothing while the server cannot be asked, and nothing for a node that has no object", async () => {
-    const world = new World();
     world.startFails = true;
     await expect(world.run()).rejects.toThrow("the server is away");
     world.startFails = false;
@@ -117,7 +119,6 @@ describe("The routes of a node", () => {
     ["routes of its protocol", { foreignRoutes: 3 }, "3 routes of protocol 80"],
     ["a device that is not ours", { foreignDevices: ["vxlan.calico"] }, "interface vxlan.calico"],
   ])("are left to Felix where there are %s, and are made again when that is gone", async (_, sign, words) => {
-    const world = new World();
     world.facts = { ...SEES_NOTHING, ...sign };
     await world.run();
     expect(world.applied).toEqual([]);
@@ -130,7 +131,6 @@ describe("The routes of a node", () => {
   });
 
   it("S15: guard the node while they wait, stand down, or cannot ask the server", async () => {
-    const world = new World();
     world.startFails = true;
     await expect(world.run()).rejects.toThrow("the server is away");
     world.startFails = false;
@@ -143,7 +143,6 @@ describe("The routes of a node", () => {
   });
 
   it("stay while the interface with the node's address is down for less than a minute", async () => {
-    const world = new World();
     await world.run();
     const up = world.facts;
     world.facts = { ...up, addresses: up.addresses.map((one) => ({ ...one, isUp: false })) };
@@ -181,7 +180,6 @@ describe("The routes of a node", () => {
   });
 
   it("G15: give tunnel addresses back when device and annotation are gone, and not before", async () => {
-    const world = new World();
     world.nodes = [routedNode("one", ["172.20.1.1/24"], ["10.9.1.0"]), ...NODES.slice(1)];
     await world.run();
     expect(world.annotated).toEqual([{ "projectcalico.org/IPv4VXLANTunnelAddr": null }]);
@@ -198,7 +196,6 @@ describe("The routes of a node", () => {
   });
 
   it("say what could not be had, and are tried again", async () => {
-    const world = new World();
     world.failed = ["route 10.9.2.0/26 via 172.20.1.2 added: network is unreachable"];
     await expect(world.run()).rejects.toThrow("network is unreachable");
     expect(world.routes.status).toMatchObject({ kind: "working", problems: world.failed });
@@ -220,7 +217,6 @@ describe("The routes of a node", () => {
   });
 
   it("tell of what was mended although nothing had changed, and of nothing else", async () => {
-    const world = new World();
     world.changed = ["route 10.9.2.0/26 via 172.20.1.2 added"];
     await world.run();
     expect(world.drifted).toEqual([]);
@@ -248,7 +244,6 @@ describe("The routes of a node", () => {
   });
 
   it("take back the tunnel of a node that has none any more, and record an address that the host has instead of one that it lost", async () => {
-    const world = new World();
     world.nodes = [{ ...routedNode("one", ["172.20.9.9/24"], ["10.9.1.0"]), internal: { 4: address("172.20.1.1") } }, ...NODES.slice(1)];
     await world.run();
     expect(world.annotated).toEqual([{ "projectcalico.org/IPv4Address": "172.20.1.1/24", "projectcalico.org/IPv4VXLANTunnelAddr": null }]);

@@ -2,13 +2,15 @@
 
 import { type ClusterInput, partsOfCluster } from "../../../../../agent/policy/sources/open.ts";
 import { JoinedSources, type SourcePart } from "../../../../../agent/policy/sources/sources.ts";
-import { parseAddress } from "../../../../../lib/addresses/address.ts";
 import { blockSelection } from "../../../../../lib/datastore/calico/block.ts";
 import type { ApiGroup } from "../../../../../lib/datastore/calico/codec.ts";
 import type { Fields } from "../../../../../lib/json/decode.ts";
 import { Informers } from "../../../../../lib/kubernetes/watch/informers.ts";
 import { Tasks } from "../../../../../lib/resident/tasks.ts";
+import { NEVER } from "../../../../../lib/system/waiting.ts";
+import { address } from "../../../../support/cluster.ts";
 import { FakeClock, settled } from "../../../../support/fake-clock.ts";
+import { ending, fresh } from "../../../../support/fixtures.ts";
 import { ToldSink } from "../../../../support/told-sink.ts";
 import { WatchedApi } from "../../../../support/watched-api.ts";
 
@@ -19,11 +21,6 @@ const NODES = "/api/v1/nodes";
 const BLOCKS = "/apis/crd.projectcalico.org/v1/ipamblocks";
 const SPEC = { podSelector: {}, policyTypes: ["Ingress"] };
 
-const cleanup: AsyncDisposable[] = [];
-afterEach(async () => {
-  for (const one of cleanup.splice(0).reverse()) await one[Symbol.asyncDispose]();
-});
-
 interface PodChange {
   readonly labels?: Readonly<Record<string, string>>;
   readonly annotations?: Readonly<Record<string, string>>;
@@ -32,7 +29,7 @@ interface PodChange {
   readonly status?: Fields;
 }
 
-class World {
+class World implements AsyncDisposable {
   readonly api = new WatchedApi();
   readonly clock = new FakeClock();
   readonly sink = new ToldSink();
@@ -42,13 +39,13 @@ class World {
   group: ClusterInput["group"] = async () => "crd.projectcalico.org/v1";
   readonly sources: JoinedSources;
   readonly #others: Informers;
+  readonly #parts = new AsyncDisposableStack();
   #blocks: ReturnType<ClusterInput["blocks"]> | undefined;
 
   constructor(proof: ClusterInput["proof"] = "blocks", others: readonly SourcePart[] = []) {
     const open = () => new Informers(this.api, { clock: this.clock, onProblem: (problem) => this.logged.push(problem) });
     const [informers, tasks] = [open(), new Tasks({ clock: this.clock })];
-    this.#others = open();
-    cleanup.push(this.#others);
+    this.#others = this.#parts.use(open());
     const parts = partsOfCluster({
       connection: this.api,
       informers,
@@ -60,7 +57,11 @@ class World {
       clock: this.clock,
     });
     this.sources = new JoinedSources([...parts, ...others], this.clock);
-    cleanup.push(informers, tasks, this.sources);
+    for (const one of [informers, tasks, this.sources]) this.#parts.use(one);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#parts.disposeAsync();
   }
 
   /** As the agent does, once for all who ask, over a connection that outlives policy. */
@@ -74,9 +75,9 @@ class World {
     await settled();
   }
 
-  pod(name: string, address: string, change: PodChange = {}): void {
+  pod(name: string, claim: string, change: PodChange = {}): void {
     const { spec = {}, status = {}, annotations = {}, ...metadata } = change;
-    const claims = { "cni.projectcalico.org/podIP": address, "cni.projectcalico.org/podIPs": address, ...annotations };
+    const claims = { "cni.projectcalico.org/podIP": claim, "cni.projectcalico.org/podIPs": claim, ...annotations };
     this.api.put(PODS, { metadata: { name, namespace: "shop", annotations: claims, ...metadata }, spec, status });
   }
 
@@ -93,9 +94,10 @@ class World {
   }
 }
 
+const world = fresh(() => new World());
+
 describe("Sources of a cluster with blocks", () => {
   it("tell of all that is there, and then have no gap", async () => {
-    const world = new World();
     world.api.put(POLICIES, { metadata: { name: "deny", namespace: "shop", uid: "u1" }, spec: SPEC });
     world.api.put(NAMESPACES, { metadata: { name: "shop", labels: { team: "a" } } });
     world.pod("web", "10.1.0.4/32", { labels: { app: "web" } });
@@ -107,14 +109,13 @@ describe("Sources of a cluster with blocks", () => {
     expect(sink.policies.get("shop/deny")).toMatchObject({ namespace: "shop", name: "deny", uid: "u1", spec: SPEC });
     expect([...sink.namespaces]).toEqual([["shop", { team: "a" }]]);
     expect([...sink.peers]).toEqual([
-      ["shop/web", { namespace: "shop", name: "web", labels: { app: "web" }, addresses: [parseAddress("10.1.0.4")], ports: undefined }],
+      ["shop/web", { namespace: "shop", name: "web", labels: { app: "web" }, addresses: [address("10.1.0.4")], ports: undefined }],
     ]);
     expect([sources.gap, sources.isComplete]).toEqual([undefined, true]);
-    await sources.untilSynced(new AbortController().signal);
+    await sources.untilSynced(NEVER);
   });
 
   it("ask for no more of pods and namespaces than their metadata, and for pods in pages", async () => {
-    const world = new World();
     await world.start();
     for (const path of [PODS, NAMESPACES]) {
       expect(world.asked(path)).toHaveLength(2);
@@ -125,7 +126,6 @@ describe("Sources of a cluster with blocks", () => {
   });
 
   it("tell of a change with the event that brings it, and once", async () => {
-    const world = new World();
     world.block("web");
     await world.start();
     const [told, changes] = [world.sink.tellings, world.changes];
@@ -149,7 +149,6 @@ describe("Sources of a cluster with blocks", () => {
   });
 
   it("tell of what goes: annotation emptied, pod, policy and namespace deleted", async () => {
-    const world = new World();
     world.block("web", "db");
     world.pod("web", "10.1.0.4/32");
     world.pod("db", "10.1.0.5/32");
@@ -168,7 +167,6 @@ describe("Sources of a cluster with blocks", () => {
   });
 
   it("take nothing away while they do not hear, say which and why, and tell the difference afterwards", async () => {
-    const world = new World();
     world.block("web");
     world.pod("web", "10.1.0.4/32");
     world.api.put(POLICIES, { metadata: { name: "deny", namespace: "shop" }, spec: SPEC });
@@ -184,7 +182,7 @@ describe("Sources of a cluster with blocks", () => {
     expect([...world.sink.policies.keys()]).toEqual(["shop/deny", "shop/other"]);
     expect([world.sources.isComplete, world.sources.gap]).toEqual([true, expect.stringContaining("etcd is away")]);
 
-    const synced = world.sources.untilSynced(new AbortController().signal);
+    const synced = world.sources.untilSynced(NEVER);
     world.api.refuse(POLICIES, undefined);
     await world.clock.advance(20_000);
     await synced;
@@ -193,7 +191,6 @@ describe("Sources of a cluster with blocks", () => {
   });
 
   it("name the right that is missing, and the manifest that has it", async () => {
-    const world = new World();
     const message =
       'networkpolicies.networking.k8s.io is forbidden: User "tortie" cannot list resource "networkpolicies" in API group "networking.k8s.io" at the cluster scope';
     world.api.refuse(POLICIES, { status: 403, message });
@@ -209,7 +206,6 @@ describe("Sources of a cluster with blocks", () => {
   });
 
   it("wait for a server that cannot say yet which group has the blocks", async () => {
-    const world = new World();
     world.group = () => Promise.reject(new Error("the server is away"));
     await world.start();
     expect([world.sources.gap, world.sources.isComplete]).toEqual([
@@ -223,7 +219,6 @@ describe("Sources of a cluster with blocks", () => {
   });
 
   it("hear of blocks that somebody else watches already, and tell nobody of them after their end", async () => {
-    const world = new World();
     world.block("web", "db");
     world.pod("web", "10.1.0.4/32");
     world.watchBlocks();
@@ -240,7 +235,6 @@ describe("Sources of a cluster with blocks", () => {
   });
 
   it("read a policy whose spec is nothing at all, because leaving it out would open what it closes", async () => {
-    const world = new World();
     world.api.put(POLICIES, { metadata: { name: "odd", namespace: "shop" }, spec: "nonsense" });
     world.api.put(POLICIES, { metadata: { name: "none", namespace: "shop" } });
     await world.start();
@@ -251,7 +245,6 @@ describe("Sources of a cluster with blocks", () => {
   });
 
   it("survive annotations that are no addresses, too long, or too many", async () => {
-    const world = new World();
     world.block("web");
     world.pod("web", `${"x".repeat(200_000)},10.1.0.4`);
     world.pod("db", Array.from({ length: 5_000 }, (_, i) => `10.9.${i >> 8}.${i & 255}`).join());
@@ -269,7 +262,6 @@ describe("Whole pods", () => {
   const ports = { containers: [{ name: "c", ports: [{ name: "http", containerPort: 8080 }, { containerPort: 1 }] }] };
 
   it("are watched while a policy names a port in egress, which is a gap until they are there, and no longer", async () => {
-    const world = new World();
     world.block("web");
     world.pod("web", "10.1.0.4/32", { spec: ports });
     await world.start();
@@ -296,7 +288,6 @@ describe("Whole pods", () => {
   });
 
   it("are waited for at the start, where any policy names a port in egress, until the engine says that it needs none", async () => {
-    const world = new World();
     world.block("web");
     world.pod("web", "10.1.0.4/32", { spec: ports });
     const egress = [{ ports: [{ port: 80 }] }, { to: [{ podSelector: {} }], ports: [{ protocol: "TCP", port: "http" }] }];
@@ -324,7 +315,6 @@ describe("Whole pods", () => {
   });
 
   it("are watched for an address that no block has, but not for one whose block is a moment late, and nobody waits for them", async () => {
-    const world = new World();
     await world.start();
     const isWhole = () => world.asked(PODS).includes("whole");
     world.pod("web", "10.1.0.4/32");
@@ -346,7 +336,7 @@ describe("Whole pods", () => {
   });
 
   it("are all that is watched with host scope, where a node's range proves a new pod's address before kubelet does", async () => {
-    const world = new World("ranges");
+    const world = ending(new World("ranges"));
     world.api.put(NODES, { metadata: { name: "node1" }, spec: { podCIDRs: ["10.8.1.0/24"] } });
     const onNode1 = { spec: { nodeName: "node1", ...ports } };
     world.pod("web", "10.8.1.5", onNode1);
@@ -373,38 +363,33 @@ describe("Whole pods", () => {
 
 describe("Endpoints of this node", () => {
   it("are peers at once, before and after the start, and before any server has answered", async () => {
-    const world = new World();
     const pod = (name: string) => ({ namespace: "shop", name, labels: { app: name }, ports: [] });
-    world.sources.setOwn("cali1", { addresses: [parseAddress("10.1.0.4") ?? never()], pod: pod("web") });
+    world.sources.setOwn("cali1", { addresses: [address("10.1.0.4")], pod: pod("web") });
     world.group = () => Promise.reject(new Error("the server is away"));
     await world.start();
     expect(world.sink.addresses).toEqual({ "shop/web": ["10.1.0.4"] });
     const before = world.changes;
-    world.sources.setOwn("cali2", { addresses: [parseAddress("10.1.0.5") ?? never()], pod: pod("db") });
+    world.sources.setOwn("cali2", { addresses: [address("10.1.0.5")], pod: pod("db") });
     expect([world.sink.addresses, world.changes - before]).toEqual([{ "shop/db": ["10.1.0.5"], "shop/web": ["10.1.0.4"] }, 1]);
     world.sources.setOwn("cali1", undefined);
     expect(world.sink.addresses).toEqual({ "shop/db": ["10.1.0.5"] });
   });
 });
 
-function never(): never {
-  throw new Error("the test's own address cannot be read");
-}
-
 describe("Endpoints of another store", () => {
   it("prove addresses of the API server's pods, whose labels count, and need neither blocks nor annotations", async () => {
     const records: SourcePart = {
       start({ book, changed }) {
         const pod = (name: string) => ({ namespace: "shop", name, labels: { of: "record" } });
-        book.setRecord("etcd web", { pod: pod("web"), addresses: [parseAddress("10.1.0.4") ?? never()] });
-        book.setRecord("etcd db", { pod: pod("db"), addresses: [parseAddress("10.1.0.5") ?? never()] });
+        book.setRecord("etcd web", { pod: pod("web"), addresses: [address("10.1.0.4")] });
+        book.setRecord("etcd db", { pod: pod("db"), addresses: [address("10.1.0.5")] });
         changed();
       },
       gap: undefined,
       isComplete: true,
       async [Symbol.asyncDispose]() {},
     };
-    const world = new World("records", [records]);
+    const world = ending(new World("records", [records]));
     world.api.put(PODS, { metadata: { name: "web", namespace: "shop", labels: { of: "pod" } } });
     world.pod("forged", "10.1.0.4");
     await world.start();
@@ -413,7 +398,7 @@ describe("Endpoints of another store", () => {
       ["db", { of: "record" }],
     ]);
     expect([world.asked(BLOCKS), world.sources.gap]).toEqual([[], undefined]);
-    expect(world.sources.refused().map(({ pod, address }) => [pod, address])).toEqual([["shop/forged", "10.1.0.4"]]);
+    expect(world.sources.refused().map(({ pod, address: text }) => [pod, text])).toEqual([["shop/forged", "10.1.0.4"]]);
   });
 });
 
@@ -424,7 +409,6 @@ describe("Policies of other kinds", () => {
   const NOTHING = { status: 404, message: "the server could not find the requested resource" };
 
   it("are counted by one object of each, once where two groups show the same, and again every ten minutes", async () => {
-    const world = new World();
     world.api.refuse(`${GROUP}/v1alpha1/adminnetworkpolicies`, NOTHING);
     world.api.refuse(`${LEGACY}/globalnetworkpolicies`, NOTHING);
     for (const name of ["a", "b", "c"]) {
@@ -448,7 +432,6 @@ describe("Policies of other kinds", () => {
   });
 
   it("are named where the account may not look for them, and nobody waits for that", async () => {
-    const world = new World();
     for (const root of [LEGACY, V3]) world.api.refuse(`${root}/globalnetworkpolicies`, { status: 403, message: "forbidden" });
     await world.start();
     expect([world.sources.gap, world.sources.isComplete]).toEqual([undefined, true]);
