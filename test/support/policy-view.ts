@@ -1,7 +1,9 @@
 /** What an agent knows of policy, as a test says: two pods of this node, shop/web and shop/db, and one elsewhere, shop/far. */
+import type { Drop } from "../../agent/policy/drop.ts";
 import type { DropHistory, PolicyView, ViewedEndpoint } from "../../agent/policy/view.ts";
 import { type Address, formatAddress, parseAddress } from "../../lib/addresses/address.ts";
-import type { Judgement, SideJudgement } from "../../policy/model.ts";
+import type { NewEndpoint } from "../../main-plugin/policy.ts";
+import type { Judgement, PolicyStatus, SideJudgement } from "../../policy/model.ts";
 
 export function addressOf(text: string): Address {
   const address = parseAddress(text);
@@ -37,6 +39,37 @@ export const ALLOWS: SideJudgement = {
   reason: "no policy selects shop/db in this direction",
 };
 export const DENIED: Judgement = { verdict: "deny", egress: ALLOWS, ingress: DENIES };
+
+export const POLICY: PolicyStatus = {
+  key: "shop/close",
+  uid: "7",
+  resourceVersion: "41",
+  directions: ["ingress"],
+  endpoints: ["caliweb"],
+  problem: undefined,
+};
+
+/** What POLICY dropped of shop/db on its way to shop/web. */
+export const DROP: Drop = {
+  time: "2026-01-02T03:04:05.678Z",
+  hostInterface: "caliweb",
+  pod: "shop/web",
+  direction: "ingress",
+  reason: "denied",
+  source: { address: "10.0.0.1", pod: "shop/db", port: 40_000, identity: undefined },
+  destination: { address: "10.0.0.2", pod: "shop/web", port: 8081, identity: undefined },
+  protocol: "TCP",
+  policies: ["shop/close"],
+  decidedBy: { policy: "shop/close", direction: "ingress", rule: 0 },
+  explanation: "no rule of shop/close allows port 8081",
+};
+
+/** What an ADD of shop/web tells before it makes the link. */
+export const NEW: NewEndpoint = {
+  hostInterface: "cali1",
+  addresses: [addressOf("10.0.0.1")],
+  pod: { namespace: "shop", name: "web", uid: "u1", runtimeUid: undefined, labels: {} },
+};
 
 const NO_DROPS: DropHistory = { recent: () => [], missed: 0, shown: () => [], follow: () => () => undefined };
 

@@ -7,31 +7,15 @@ import { policyHandlers } from "../../../../agent/api/policy.ts";
 import type { Drop } from "../../../../agent/policy/drop.ts";
 import type { PolicyView } from "../../../../agent/policy/view.ts";
 import { TortieError } from "../../../../lib/errors/errors.ts";
-import { policyView } from "../../../support/policy-view.ts";
+import { NEVER } from "../../../../lib/system/waiting.ts";
+import { DROP, POLICY, policyView } from "../../../support/policy-view.ts";
 
-const NEVER = new AbortController().signal;
-const DROP: Drop = {
-  time: "2026-01-02T03:04:05.678Z",
-  hostInterface: "caliweb",
-  pod: "shop/web",
-  direction: "ingress",
-  reason: "denied",
-  source: { address: "10.0.0.1", pod: "shop/db", port: 40_000, identity: undefined },
-  destination: { address: "10.0.0.2", pod: "shop/web", port: 8081, identity: undefined },
-  protocol: "TCP",
-  policies: ["shop/close"],
-  decidedBy: { policy: "shop/close", direction: "ingress", rule: 0 },
-  explanation: "no rule of shop/close allows port 8081",
-};
 const VIEW = policyView({
   enforcement: "always",
   gaps: () => ["a gap"],
   unread: () => [{ kind: "AdminNetworkPolicy", atLeast: 3 }],
   conflicts: () => [{ address: "10.0.0.9", pods: ["a/x", "b/y"] }],
-  policies: () => [
-    { key: "shop/close", uid: "7", resourceVersion: "41", directions: ["ingress"], endpoints: ["caliweb"], problem: undefined },
-    { key: "shop/bad", uid: "8", resourceVersion: "40", directions: [], endpoints: [], problem: "no" },
-  ],
+  policies: () => [POLICY, { key: "shop/bad", uid: "8", resourceVersion: "40", directions: [], endpoints: [], problem: "no" }],
   realisation: (policy) => ({
     resourceVersion: "41",
     pending: policy === "shop/bad" ? [{ hostInterface: "caliweb", reason: "later" }] : [],

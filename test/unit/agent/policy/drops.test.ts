@@ -2,27 +2,12 @@ import { type Drop, type DropWitness, dropOf } from "../../../../agent/policy/dr
 import { Drops, MOST_A_SECOND, MOST_IN_ALL, MOST_OF_AN_ENDPOINT } from "../../../../agent/policy/drops.ts";
 import type { LoggedPacket } from "../../../../dataplane/nflog/message.ts";
 import { logPrefix } from "../../../../dataplane/nftables/policy/log-prefix.ts";
-import { type Address, formatAddress, parseAddress } from "../../../../lib/addresses/address.ts";
+import { formatAddress } from "../../../../lib/addresses/address.ts";
 import type { Judgement, SideJudgement } from "../../../../policy/model.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
+import { addressOf, DENIES } from "../../../support/policy-view.ts";
 
-function address(text: string): Address {
-  const found = parseAddress(text);
-  if (found === undefined) throw new Error(`no address: ${text}`);
-  return found;
-}
-
-const DENIED: SideJudgement = {
-  workload: "shop/web",
-  direction: "ingress",
-  verdict: "deny",
-  policies: ["shop/close"],
-  decidedBy: undefined,
-  peerClass: "000000000000",
-  peer: "shop/db",
-  reason: "no rule of shop/close allows port 8081",
-  lacksPorts: false,
-};
+const DENIED: SideJudgement = { ...DENIES, decidedBy: undefined, reason: "no rule of shop/close allows port 8081" };
 const PODS: Readonly<Record<string, string>> = { "10.0.0.1": "shop/db", "10.0.0.2": "shop/web" };
 
 /** Two pods: shop/db behind interface 3, shop/web behind interface 9. */
@@ -42,8 +27,8 @@ const PACKET: LoggedPacket = {
   outInterface: 9,
   sequence: 1,
   header: {
-    source: address("10.0.0.1"),
-    destination: address("10.0.0.2"),
+    source: addressOf("10.0.0.1"),
+    destination: addressOf("10.0.0.2"),
     protocol: 6,
     sourcePort: 40_000,
     destinationPort: 8081,

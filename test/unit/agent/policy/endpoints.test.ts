@@ -1,14 +1,12 @@
 /** Which endpoints the policy engine is told of, and as which pods. */
 import { PolicyEndpoints } from "../../../../agent/policy/endpoints.ts";
 import type { EndpointRecord } from "../../../../handover/record.ts";
-import { parseAddress } from "../../../../lib/addresses/address.ts";
 import type { Pod } from "../../../../lib/kubernetes/objects.ts";
 import { decodePod } from "../../../../lib/kubernetes/objects.ts";
 import { ResourceStore } from "../../../../lib/kubernetes/watch/resource-cache.ts";
-import type { NewEndpoint } from "../../../../main-plugin/policy.ts";
 import type { LocalEndpoint } from "../../../../policy/model.ts";
-
-const ADDRESS = parseAddress("10.0.0.1");
+import { recordOf } from "../../../support/endpoint-record.ts";
+import { NEW } from "../../../support/policy-view.ts";
 
 function pod(uid: string, labels: Readonly<Record<string, string>>, annotations = {}): Pod {
   const ports = [{ name: "http", containerPort: 8080 }, { containerPort: 9 }];
@@ -16,22 +14,13 @@ function pod(uid: string, labels: Readonly<Record<string, string>>, annotations 
 }
 
 function record(id: number, change: Partial<EndpointRecord> = {}): EndpointRecord {
-  return {
-    id,
-    phase: "ready",
-    attachment: { network: "net1", containerId: `c${id}`, ifname: "eth0" },
-    netns: { path: "/run/netns/x" },
-    bootId: "b",
-    podInterface: "eth0",
-    linkForm: "routed",
+  return recordOf(id, {
     hostInterface: { name: "cali1", alias: "a" },
     addresses: [{ address: "10.0.0.1", family: 4, grant: "block" }],
     pod: "shop/web",
     podUID: "u1",
-    createdAt: "",
-    updatedAt: "",
     ...change,
-  };
+  });
 }
 
 function world(hasServer = true) {
@@ -47,12 +36,6 @@ function world(hasServer = true) {
   return { endpoints, told, set, last };
 }
 
-const NEW: NewEndpoint = {
-  hostInterface: "cali1",
-  addresses: ADDRESS === undefined ? [] : [ADDRESS],
-  pod: { namespace: "shop", name: "web", uid: "u1", runtimeUid: undefined, labels: {} },
-};
-
 describe("endpoints of policy", () => {
   it("have labels and named ports of their pod, follow its changes, and are told of once", () => {
     const { endpoints, told, set, last } = world();
@@ -62,7 +45,7 @@ describe("endpoints of policy", () => {
       [
         "cali1",
         {
-          addresses: [ADDRESS],
+          addresses: NEW.addresses,
           pod: { namespace: "shop", name: "web", labels: { app: "web" }, ports: [{ name: "http", protocol: "TCP", port: 8080 }] },
         },
       ],
@@ -134,7 +117,7 @@ describe("endpoints of policy", () => {
     endpoints.record(record(1, { request, podUID: undefined, pod: undefined }));
     expect(told).toHaveLength(1);
     endpoints.record(record(2, { pod: undefined, podUID: undefined, hostInterface: { name: "cali2", alias: "" } }));
-    expect(told.at(-1)).toEqual(["cali2", { addresses: [ADDRESS], pod: undefined }]);
+    expect(told.at(-1)).toEqual(["cali2", { addresses: NEW.addresses, pod: undefined }]);
   });
 
   it("are taken back when their ADD does not come, and stay when it has", () => {

@@ -2,7 +2,7 @@ import { explain, hostEndNamed, type Question } from "../../../../agent/policy/e
 import type { PolicyView } from "../../../../agent/policy/view.ts";
 import { type Address, formatAddress } from "../../../../lib/addresses/address.ts";
 import type { Flow } from "../../../../policy/model.ts";
-import { ALLOWS, addressOf, DENIED, DENIES, ENDPOINTS, policyView } from "../../../support/policy-view.ts";
+import { ALLOWS, addressOf, DENIED, DENIES, DROP, ENDPOINTS, policyView } from "../../../support/policy-view.ts";
 
 const nobody = () => false;
 const ask = (question: Partial<Question>, given: Partial<PolicyView> = {}, isOwn: (address: Address) => boolean = nobody) =>
@@ -145,22 +145,8 @@ function fail(message: string): never {
 
 describe("the host end of a list of drops", () => {
   it("may be one that is gone, if it had drops", () => {
-    const drops = { ...policyView().drops, recent: (name?: string) => (name === "caligone" ? [fakeDrop] : []) };
+    const drops = { ...policyView().drops, recent: (name?: string) => (name === "caligone" ? [DROP] : []) };
     expect(hostEndNamed(policyView({ drops }), "caligone")).toBe("caligone");
     expect(() => hostEndNamed(policyView({ drops }), "calinever")).toThrow('no endpoint of this node is called "calinever"');
   });
 });
-
-const fakeDrop = {
-  time: "2026-01-02T03:04:05.678Z",
-  hostInterface: "caligone",
-  pod: undefined,
-  direction: "egress",
-  reason: "endpoint-unknown",
-  source: { address: "10.0.0.9", pod: undefined, port: undefined, identity: undefined },
-  destination: { address: "10.0.0.2", pod: "shop/web", port: undefined, identity: undefined },
-  protocol: "ICMP",
-  policies: [],
-  decidedBy: undefined,
-  explanation: "",
-} as const;

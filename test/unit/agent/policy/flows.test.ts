@@ -2,18 +2,12 @@
 import { Flows } from "../../../../agent/policy/flows.ts";
 import type { TrackedFlow } from "../../../../dataplane/conntrack/message.ts";
 import type { EndpointPolicy, PacketPolicy, Permissions } from "../../../../dataplane/packet-policy.ts";
-import { type Address, formatAddress, parseAddress } from "../../../../lib/addresses/address.ts";
+import { formatAddress } from "../../../../lib/addresses/address.ts";
 import type { EngineChange, SideJudgement } from "../../../../policy/model.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
-import { DENIES } from "../../../support/policy-view.ts";
+import { addressOf, DENIES } from "../../../support/policy-view.ts";
 
-function at(text: string): Address {
-  const address = parseAddress(text);
-  if (address === undefined) throw new Error(text);
-  return address;
-}
-
-const [POD, PEER, SERVICE] = [at("10.0.0.1"), at("10.0.0.2"), at("10.96.0.1")];
+const [POD, PEER, SERVICE] = [addressOf("10.0.0.1"), addressOf("10.0.0.2"), addressOf("10.96.0.1")];
 const UDP = 17;
 const TCP = 6;
 
@@ -164,8 +158,8 @@ describe("running connections", () => {
     const { flows, asked, clock } = world({ verdict: "allow" });
     await flows.given([POD]);
     expect(asked).toEqual([]);
-    await flows.given([at("10.0.0.9")]);
-    await flows.given([at("10.0.0.9")]);
+    await flows.given([addressOf("10.0.0.9")]);
+    await flows.given([addressOf("10.0.0.9")]);
     expect(asked).toEqual([["10.0.0.9"]]);
     flows.released([POD]);
     await flows.given([POD]);
@@ -194,7 +188,7 @@ describe("running connections", () => {
   it("are ended before an address is given while it is not known yet which addresses have some", async () => {
     const listed = Promise.withResolvers<void>();
     const { flows, asked } = world({ verdict: "allow" }, undefined, () => listed.promise);
-    const given = flows.given([at("10.0.0.9")]);
+    const given = flows.given([addressOf("10.0.0.9")]);
     expect(asked).toEqual([]);
     listed.resolve();
     await given;

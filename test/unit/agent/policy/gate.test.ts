@@ -1,21 +1,13 @@
 /** What an ADD waits for until policy is in the kernel, in which words it fails, and what it takes back. */
 import { PolicyEndpoints } from "../../../../agent/policy/endpoints.ts";
 import { type GateParts, PolicyGate } from "../../../../agent/policy/gate.ts";
-import { parseAddress } from "../../../../lib/addresses/address.ts";
 import { decodePod, type Pod } from "../../../../lib/kubernetes/objects.ts";
 import { ResourceStore } from "../../../../lib/kubernetes/watch/resource-cache.ts";
-import { untilAborted } from "../../../../lib/system/waiting.ts";
-import type { NewEndpoint } from "../../../../main-plugin/policy.ts";
+import { NEVER, untilAborted } from "../../../../lib/system/waiting.ts";
 import { FakeClock, settled } from "../../../support/fake-clock.ts";
+import { NEW } from "../../../support/policy-view.ts";
 
-const ADDRESS = parseAddress("10.0.0.1");
 const POD: Pod = decodePod({ metadata: { namespace: "shop", name: "web", uid: "u1", labels: { app: "web" } } });
-const NEW: NewEndpoint = {
-  hostInterface: "cali1",
-  addresses: ADDRESS === undefined ? [] : [ADDRESS],
-  pod: { namespace: "shop", name: "web", uid: "u1", runtimeUid: undefined, labels: {} },
-};
-const NEVER = new AbortController().signal;
 const never = (signal: AbortSignal) => untilAborted(new Promise<never>(() => {}), signal);
 
 function world(change: Partial<GateParts> = {}) {

@@ -1,16 +1,9 @@
 import { judgePolicy } from "../../../../agent/policy/health.ts";
 import type { PolicyView } from "../../../../agent/policy/view.ts";
 import type { PolicyStatus } from "../../../../policy/model.ts";
-import { policyView } from "../../../support/policy-view.ts";
+import { POLICY, policyView } from "../../../support/policy-view.ts";
 
-const policy = (key: string, problem?: string): PolicyStatus => ({
-  key,
-  uid: "",
-  resourceVersion: "1",
-  directions: [],
-  endpoints: [],
-  problem,
-});
+const policy = (key: string, problem?: string): PolicyStatus => ({ ...POLICY, key, problem });
 
 describe("the health of policy", () => {
   it("is in order where everything is enforced", () => {

@@ -1,18 +1,9 @@
 import type { PolicyView, Realisation } from "../../../../agent/policy/view.ts";
 import { waitForPolicy } from "../../../../agent/policy/wait.ts";
-import type { PolicyStatus } from "../../../../policy/model.ts";
-import { policyView } from "../../../support/policy-view.ts";
+import { NEVER } from "../../../../lib/system/waiting.ts";
+import { POLICY, policyView } from "../../../support/policy-view.ts";
 
-const STATUS: PolicyStatus = {
-  key: "shop/close",
-  uid: "7",
-  resourceVersion: "41",
-  directions: ["ingress"],
-  endpoints: ["caliweb"],
-  problem: undefined,
-};
 const PENDING = { hostInterface: "caliweb", reason: "its pass is under way" };
-const NEVER = new AbortController().signal;
 const late = () => AbortSignal.timeout(20);
 
 /** Says one state after the other, each after a change. */
@@ -20,7 +11,7 @@ function passing(states: readonly Realisation[], given: Partial<PolicyView> = {}
   let at = 0;
   const now = () => states[Math.min(at, states.length - 1)] ?? { resourceVersion: undefined, pending: [] };
   return policyView({
-    policies: () => [STATUS],
+    policies: () => [POLICY],
     realisation: now,
     pending: () => now().pending,
     async changed(signal) {
