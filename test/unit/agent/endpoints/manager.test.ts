@@ -12,12 +12,17 @@ import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
 const directory = fresh(() => new TemporaryDirectory());
 
-function managerOf(mend: () => Promise<void> = async () => {}, maxEndpoints?: number) {
-  const clock = new FakeClock();
-  const errors: string[] = [];
-  const builds: BuildReport[] = [];
-  const store = new RecordStore(directory.path);
-  const manager = new EndpointManager({
+const clock = fresh(() => new FakeClock());
+const store = fresh(() => new RecordStore(directory.path));
+let errors: string[];
+let builds: BuildReport[];
+beforeEach(() => {
+  errors = [];
+  builds = [];
+});
+
+function managerOf(mend: () => Promise<void> = async () => {}, maxEndpoints?: number): EndpointManager {
+  return new EndpointManager({
     store,
     bootId: "boot-1",
     maxEndpoints,
@@ -27,20 +32,13 @@ function managerOf(mend: () => Promise<void> = async () => {}, maxEndpoints?: nu
     log: { error: (message) => errors.push(message) },
     onBuilt: (report) => builds.push(report),
   });
-  return { manager, clock, store, errors, builds };
 }
 
+const manager = fresh(() => managerOf());
+
 function begin(manager: EndpointManager, containerId = "cid1", changes: Partial<EndpointRecord> = {}) {
-  const { netns, podInterface, linkForm, attachment, ...rest } = recordOf(0, changes);
-  const { pod, addresses } = rest;
-  return manager.begin({
-    netns,
-    podInterface,
-    linkForm,
-    attachment: { ...attachment, containerId },
-    addresses,
-    pod,
-  });
+  const { netns, podInterface, linkForm, attachment, addresses, pod } = recordOf(0, changes);
+  return manager.begin({ netns, podInterface, linkForm, attachment: { ...attachment, containerId }, addresses, pod });
 }
 
 async function added(manager: EndpointManager, containerId = "cid1", changes: Partial<EndpointRecord> = {}): Promise<EndpointRecord> {
@@ -53,7 +51,6 @@ const hanging = () => new Promise<never>(() => {});
 
 describe("an endpoint from its first record to its last", () => {
   it("is journalled first, seen when it is built, ready when it is committed", async () => {
-    const { manager, store } = managerOf();
     const record = await begin(manager);
     expect(store.read(record.id)).toMatchObject({ kind: "record", record: { phase: "creating" } });
     expect(manager.endpoints()).toEqual([]);
@@ -67,7 +64,6 @@ describe("an endpoint from its first record to its last", () => {
   });
 
   it("leaves no trace but in gone/ when it is removed, and its id rests", async () => {
-    const { manager, store } = managerOf();
     const record = await added(manager);
     const events: string[] = [];
     manager.onChange((event) => events.push(event));
@@ -82,7 +78,6 @@ describe("an endpoint from its first record to its last", () => {
   });
 
   it("leaves no trace at all when its ADD is taken back", async () => {
-    const { manager } = managerOf();
     await manager.discard(await begin(manager));
     expect(readdirSync(directory.path)).toEqual([]);
     expect(manager.list()).toEqual([]);
@@ -90,7 +85,7 @@ describe("an endpoint from its first record to its last", () => {
 
   it("A-L03: has its removal put off after 10 s while its build hangs at the link, and removed when that has ended", async () => {
     const build = Promise.withResolvers<void>();
-    const { manager, clock, errors } = managerOf(() => build.promise);
+    const manager = managerOf(() => build.promise);
     const record = await added(manager);
     manager.finishBy(async (known) => manager.remove(await manager.write(known)));
     manager.get(record.id)?.mending.trigger({ level: 2, reason: "by a test" });
@@ -113,7 +108,7 @@ describe("an endpoint from its first record to its last", () => {
   });
 
   it("is not added when its first build takes longer than 45 s, or nobody waits any more", async () => {
-    const { manager, clock } = managerOf(hanging);
+    const manager = managerOf(hanging);
     /** The links have just been made: only somebody else's wish has them compared in the first build. */
     const building = (record: EndpointRecord, signal = NEVER) => {
       const built = manager.build(record, signal);
@@ -130,7 +125,6 @@ describe("an endpoint from its first record to its last", () => {
   });
 
   it("is removed again and again until nothing is left", async () => {
-    const { manager, clock } = managerOf();
     const record = await added(manager);
     let tries = 0;
     manager.finishBy(async (known) => {
@@ -149,7 +143,6 @@ describe("an endpoint from its first record to its last", () => {
   });
 
   it("is removed again when a try has left it without an error", async () => {
-    const { manager, clock, store } = managerOf();
     const left = recordOf(1, { phase: "deleting:link" });
     store.create(left);
     manager.restore(left);
@@ -162,7 +155,6 @@ describe("an endpoint from its first record to its last", () => {
   });
 
   it("that direct mode made gets an id and a build; an unfinished one is taken back", async () => {
-    const { manager } = managerOf();
     const finished: string[] = [];
     manager.finishBy(async ({ attachment }) => {
       finished.push(attachment.containerId);
@@ -177,7 +169,7 @@ describe("an endpoint from its first record to its last", () => {
 
 describe("an endpoint that another process left", () => {
   it("has its id and its names when it is restored, whatever comes after it", async () => {
-    const { manager } = managerOf(undefined, 2);
+    const manager = managerOf(undefined, 2);
     manager.restore(recordOf(1, { pod: "default/web" }));
     expect(manager.named("pod-name:default/web")).toMatchObject({ id: 1, state: "restoring" });
     expect((await begin(manager)).id).toBe(2);
@@ -185,7 +177,7 @@ describe("an endpoint that another process left", () => {
   });
 
   it("and whose record cannot be read keeps its id from being given for a minute", async () => {
-    const { manager, clock } = managerOf(undefined, 1);
+    const manager = managerOf(undefined, 1);
     manager.rest(1);
     await expect(begin(manager)).rejects.toMatchObject({ word: "endpoint-ids-exhausted" });
     await clock.advance(60_000);
@@ -193,7 +185,6 @@ describe("an endpoint that another process left", () => {
   });
 
   it("as direct mode does is on disk when it is taken over, and replaces what was known of the attachment", async () => {
-    const { manager, store } = managerOf();
     const attachment = { network: "net1", containerId: "direct", ifname: "eth0" };
     await manager.adopt(recordOf(0, { attachment, pod: "default/old" }));
     const { id } = manager.named("attachment:direct:eth0");
@@ -210,7 +201,6 @@ describe("an endpoint that another process left", () => {
     ["taken back", "creating"],
     ["removed", "deleting:link"],
   ])("and that was being %s is ready again when a plugin has made it meanwhile", async (_what, phase) => {
-    const { manager, store } = managerOf();
     const attachment = { network: "net1", containerId: "direct", ifname: "eth0" };
     const left = recordOf(1, { attachment, phase });
     store.create(left);
@@ -226,7 +216,6 @@ describe("an endpoint that another process left", () => {
   });
 
   it("G17: stays as it is when a plugin's repeated ADD was cut off, and its link is looked at", async () => {
-    const { manager, store, builds } = managerOf();
     const finished: string[] = [];
     manager.finishBy(async ({ attachment }) => void finished.push(attachment.containerId));
     const record = await added(manager);
@@ -242,8 +231,8 @@ describe("an endpoint that another process left", () => {
 
 describe("an id", () => {
   it("rests and is given again when its first record cannot be written, by an ADD or for direct mode", async () => {
-    const { manager, clock, store } = managerOf(undefined, 1);
-    const create = jest.spyOn(store, "create").mockImplementation(() => {
+    const manager = managerOf(undefined, 1);
+    const create = jest.spyOn(RecordStore.prototype, "create").mockImplementation(() => {
       throw new Error("disk full");
     });
     await expect(begin(manager)).rejects.toThrow("disk full");
@@ -257,13 +246,11 @@ describe("an id", () => {
 
 describe("an endpoint", () => {
   it("is found by name from its first build on", async () => {
-    const { manager } = managerOf();
     await manager.build(await begin(manager), NEVER);
     expect(manager.named("attachment:cid1:eth0").state).toBe("waiting-for-identity");
   });
 
   it("can be committed without a build, and tells those who listen, whatever one of them throws", async () => {
-    const { manager, errors } = managerOf();
     const events: string[] = [];
     manager.onChange(() => {
       throw new Error("deaf");
@@ -278,7 +265,6 @@ describe("an endpoint", () => {
   });
 
   it("has no name any more once its removal has begun, and none is begun twice", async () => {
-    const { manager } = managerOf();
     const record = await added(manager, "cid1", { pod: "default/web" });
     const events: string[] = [];
     manager.onChange((event) => events.push(event));
@@ -293,7 +279,6 @@ describe("an endpoint", () => {
 
 describe("names of endpoints", () => {
   it("A-P02: of each kind lead to the endpoint; an unknown prefix and a bad value are refused", async () => {
-    const { manager } = managerOf();
     const { id } = await added(manager, "cid1", {
       pod: "default/web",
       addresses: [
@@ -315,7 +300,6 @@ describe("names of endpoints", () => {
   });
 
   it("lead to the newer sandbox of a pod when the older one is removed, and are ambiguous until then", async () => {
-    const { manager } = managerOf();
     const older = await added(manager, "older", { pod: "default/web" });
     const newer = await added(manager, "newer", { pod: "default/web" });
     expect(() => manager.named("pod-name:default/web")).toThrow(

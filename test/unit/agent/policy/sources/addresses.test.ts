@@ -2,16 +2,13 @@
 
 import { AddressBook } from "../../../../../agent/policy/sources/addresses.ts";
 import type { ClaimingPod, HeldBlock, PodFacts } from "../../../../../agent/policy/sources/claims.ts";
-import { type Address, contains, formatAddress, type Prefix, parseAddress, parsePrefix } from "../../../../../lib/addresses/address.ts";
+import { contains, formatAddress } from "../../../../../lib/addresses/address.ts";
 import { Claimed } from "../../../../../lib/system/claimed.ts";
 import type { PeerPod } from "../../../../../policy/model.ts";
+import { address } from "../../../../support/cluster.ts";
+import { prefix } from "../../../../support/desired-state.ts";
+import { fresh } from "../../../../support/fixtures.ts";
 import { seededRandom } from "../../../../support/seeded-random.ts";
-
-const address = (text: string): Address => parseAddress(text) ?? fail(text);
-const prefix = (text: string): Prefix => parsePrefix(text) ?? fail(text);
-function fail(text: string): never {
-  throw new Error(`${text} is not what the test means`);
-}
 
 const labels = { app: "any" };
 const claiming = (key: string, ...texts: readonly string[]): ClaimingPod => {
@@ -39,14 +36,16 @@ function open() {
     if (peer === undefined) peers.delete(key);
     else peers.set(key, peer);
   });
-  const claim = (key: string, ...texts: readonly string[]) => book.setPod(key, claiming(key, ...texts));
-  const seen = () => Object.fromEntries([...peers].map(([key, { addresses }]): [string, string[]] => [key, addresses.map(formatAddress)]));
-  return { book, peers, told, claim, seen };
+  return { book, peers, told };
 }
+
+const opened = fresh(open);
+const book = fresh(() => opened.book);
+const claim = (key: string, ...texts: readonly string[]) => book.setPod(key, claiming(key, ...texts));
+const seen = () => Object.fromEntries([...opened.peers].map(([key, { addresses }]) => [key, addresses.map(formatAddress)]));
 
 describe("An address that a block gives", () => {
   it("is the pod's that the block names, whichever of the two is heard of first", () => {
-    const { book, claim, seen } = open();
     claim("shop/web", "10.1.0.5", "fd00::5");
     expect(seen()).toEqual({});
     book.setBlock("v4", block("10.1.0.0/26", { "10.1.0.5": "shop/web", "10.1.0.6": "shop/db" }));
@@ -58,14 +57,12 @@ describe("An address that a block gives", () => {
   });
 
   it("is nobody's before its pod says so: a pod made again under its name has not what the former one left", () => {
-    const { book, claim, seen } = open();
     book.setBlock("v4", block("10.1.0.0/26", { "10.1.0.5": "shop/web-0" }));
     claim("shop/web-0", "10.1.0.9");
     expect(seen()).toEqual({});
   });
 
   it("goes when the pod, its claim, the allocation or the block goes", () => {
-    const { book, claim, seen, told } = open();
     const whole = block("10.1.0.0/26", { "10.1.0.5": "shop/web" });
     const begin = () => {
       book.setBlock("v4", whole);
@@ -84,11 +81,10 @@ describe("An address that a block gives", () => {
     begin();
     book.setBlock("v4", undefined);
     expect(seen()).toEqual({});
-    expect(told).toHaveLength(8);
+    expect(opened.told).toHaveLength(8);
   });
 
   it("A3: stays with its new pod when the former one's removal is heard of last", () => {
-    const { book, claim, seen } = open();
     book.setBlock("v4", block("10.1.0.0/26", { "10.1.0.5": "shop/old" }));
     claim("shop/old", "10.1.0.5");
     book.setBlock("v4", block("10.1.0.0/26", { "10.1.0.5": "shop/new" }));
@@ -99,7 +95,6 @@ describe("An address that a block gives", () => {
   });
 
   it("moves with its block to another size, and is found in the smallest of overlapping ones", () => {
-    const { book, claim, seen } = open();
     claim("shop/web", "10.1.0.5");
     book.setBlock("large", block("10.1.0.0/16", { "10.1.0.5": "shop/other" }));
     expect(seen()).toEqual({});
@@ -114,33 +109,29 @@ describe("An address that a block gives", () => {
   });
 
   it("is told once, and not again for what changes nothing", () => {
-    const { book, claim, told } = open();
     book.setBlock("v4", block("10.1.0.0/26", { "10.1.0.5": "shop/web" }));
     claim("shop/web", "10.1.0.5");
     claim("shop/web", "10.1.0.5");
     book.setBlock("v4", block("10.1.0.0/26", { "10.1.0.5": "shop/web", "10.1.0.6": "shop/db" }));
-    expect(told).toEqual(["shop/web"]);
+    expect(opened.told).toEqual(["shop/web"]);
     book.setPod("shop/web", { ...claiming("shop/web", "10.1.0.5"), labels: { app: "other" } });
-    expect(told).toEqual(["shop/web", "shop/web"]);
+    expect(opened.told).toEqual(["shop/web", "shop/web"]);
   });
 });
 
 describe("A forged annotation", () => {
-  const world = () => {
-    const made = open();
-    made.book.setBlock("v4", block("10.1.0.0/26", { "10.1.0.5": "shop/victim", "10.1.0.6": "mallory/pod" }));
-    made.claim("shop/victim", "10.1.0.5");
-    made.claim("mallory/pod", "10.1.0.6");
-    return made;
-  };
+  beforeEach(() => {
+    book.setBlock("v4", block("10.1.0.0/26", { "10.1.0.5": "shop/victim", "10.1.0.6": "mallory/pod" }));
+    claim("shop/victim", "10.1.0.5");
+    claim("mallory/pod", "10.1.0.6");
+  });
   const honest = { "mallory/pod": ["10.1.0.6"], "shop/victim": ["10.1.0.5"] };
 
   it("gets nothing of another pod's address, takes nothing from it, and is named", () => {
-    const { book, claim, seen, told } = world();
-    const before = told.length;
+    const before = opened.told.length;
     claim("mallory/pod", "10.1.0.5", "10.1.0.6");
     expect(seen()).toEqual(honest);
-    expect(told.slice(before)).toEqual([]);
+    expect(opened.told.slice(before)).toEqual([]);
     expect(book.conflicts()).toEqual([]);
     expect(book.refused()).toEqual([{ pod: "mallory/pod", address: "10.1.0.5", reason: "block 10.1.0.0/26 gives it to shop/victim" }]);
   });
@@ -150,14 +141,12 @@ describe("A forged annotation", () => {
     ["a node's address", "192.0.2.10", "no block has it, and its status is not known"],
     ["an address of the internet", "198.51.100.7", "no block has it, and its status is not known"],
   ])("gets nothing of %s", (_what, text, reason) => {
-    const { book, claim, seen } = world();
     claim("mallory/pod", text, "10.1.0.6");
     expect(seen()).toEqual(honest);
     expect(book.refused()).toEqual([{ pod: "mallory/pod", address: text, reason }]);
   });
 
   it.each(["127.0.0.1", "169.254.169.254", "::1", "fe80::1", "224.0.0.1", "0.0.0.0"])("is not even looked at for %s", (text) => {
-    const { book, claim, seen } = world();
     claim("mallory/pod", text, "10.1.0.6");
     book.setFacts("mallory/pod", facts({ podIPs: [address(text)] }));
     expect(seen()).toEqual(honest);
@@ -165,7 +154,6 @@ describe("A forged annotation", () => {
   });
 
   it("gets nothing by the status of a pod that uses its node's network, or of one that has ended", () => {
-    const { book, claim, seen } = world();
     claim("mallory/pod", "192.0.2.10");
     for (const change of [{ isHostNetwork: true }, { isFinished: true }]) {
       book.setFacts("mallory/pod", facts({ podIPs: [address("192.0.2.10")], ...change }));
@@ -176,7 +164,6 @@ describe("A forged annotation", () => {
 
 describe("An address that no block has", () => {
   it("needs what kubelet says, and is the pod's when its status has it", () => {
-    const { book, claim, seen } = open();
     claim("shop/web", "172.20.0.5");
     expect([seen(), book.needsFacts]).toEqual([{}, true]);
     book.setFacts("shop/web", facts({ podIPs: [address("172.20.0.6")] }));
@@ -189,7 +176,6 @@ describe("An address that no block has", () => {
   });
 
   it("is the pod's by its node's range while its status is empty, if nobody else claims it", () => {
-    const { book, claim, seen } = open();
     book.setRanges("node1", [prefix("10.8.1.0/24")]);
     claim("shop/new", "10.8.1.5");
     book.setFacts("shop/new", facts({}));
@@ -206,7 +192,6 @@ describe("An address that no block has", () => {
   });
 
   it("A11: is nobody's outside of the range of the pod's own node, and loses its proof with the range", () => {
-    const { book, claim, seen } = open();
     book.setRanges("node1", [prefix("10.8.1.0/24")]);
     book.setRanges("node2", [prefix("10.8.2.0/24")]);
     claim("shop/new", "10.8.2.5");
@@ -219,7 +204,6 @@ describe("An address that no block has", () => {
   });
 
   it("A4: is nobody's when the status of two pods has it", () => {
-    const { book, claim, seen } = open();
     for (const key of ["a/one", "b/two"]) {
       claim(key, "172.20.0.5");
       book.setFacts(key, facts({ podIPs: [address("172.20.0.5")] }));
@@ -238,19 +222,17 @@ describe("A record", () => {
   };
 
   it("makes its pod a peer before any server has told of it, with the record's labels until then", () => {
-    const { book, claim, peers, seen } = open();
     book.setRecord("own cali1", record("shop/web", "10.1.0.5"));
-    expect(peers.get("shop/web")).toMatchObject({ labels: { of: "record" }, ports: undefined });
+    expect(opened.peers.get("shop/web")).toMatchObject({ labels: { of: "record" }, ports: undefined });
     claim("shop/web");
-    expect([seen(), peers.get("shop/web")?.labels]).toEqual([{ "shop/web": ["10.1.0.5"] }, labels]);
+    expect([seen(), opened.peers.get("shop/web")?.labels]).toEqual([{ "shop/web": ["10.1.0.5"] }, labels]);
     book.setPod("shop/web", undefined);
-    expect(peers.get("shop/web")?.labels).toEqual({ of: "record" });
+    expect(opened.peers.get("shop/web")?.labels).toEqual({ of: "record" });
     book.setRecord("own cali1", undefined);
     expect(seen()).toEqual({});
   });
 
   it("joins the addresses of all interfaces of a pod", () => {
-    const { book, seen } = open();
     book.setRecord("own cali1", record("shop/web", "10.1.0.5"));
     book.setRecord("own cali2", record("shop/web", "10.2.0.5"));
     expect(seen()).toEqual({ "shop/web": ["10.1.0.5", "10.2.0.5"] });
@@ -259,7 +241,6 @@ describe("A record", () => {
   });
 
   it("A4: and a block that name different pods leave the address to nobody, until they agree", () => {
-    const { book, claim, seen } = open();
     book.setRecord("own cali1", record("shop/old", "10.1.0.5"));
     book.setBlock("v4", block("10.1.0.0/26", { "10.1.0.5": "shop/new" }));
     claim("shop/new", "10.1.0.5");
@@ -271,7 +252,6 @@ describe("A record", () => {
   });
 
   it("of a container that is no pod keeps its address from every pod that claims it", () => {
-    const { book, claim, seen } = open();
     book.setRecord("own cali1", { pod: undefined, addresses: [address("10.8.1.5")] });
     book.setRanges("node1", [prefix("10.8.1.0/24")]);
     claim("mallory/pod", "10.8.1.5");
@@ -293,7 +273,7 @@ describe("Any order of events", () => {
 
   /** One of each, or `undefined`, by chance. */
   function events(random: () => number) {
-    const pick = <T>(all: readonly T[]): T => all[Math.floor(random() * all.length)] ?? fail("nothing");
+    const pick = <T>(all: readonly T[]): T => all[Math.floor(random() * all.length)] as T;
     const some = <T>(all: readonly T[]): T[] => all.filter(() => random() < 0.4);
     const maybe = <T>(value: T): T | undefined => (random() < 0.75 ? value : undefined);
     const kinds: readonly (() => readonly [string, (book: AddressBook) => void])[] = [
