@@ -245,16 +245,6 @@ describe("ADD of a pod again", () => {
 
     await nothingLeft();
   });
-
-  it("gives back first what a killed ADD of this container took", async () => {
-    await node.add();
-    // The process died before it could write the record.
-    node.annotate({ "cni.projectcalico.org/containerID": "", "cni.projectcalico.org/podIP": "", "cni.projectcalico.org/podIPs": "" });
-
-    await node.add();
-
-    expect(await node.handles()).toEqual({ "net1.c1": 1 });
-  });
 });
 
 describe("an interrupted ADD of a container whose pod's record names an older one", () => {

@@ -3,12 +3,6 @@ import { allowsBuild, isEnded, judgeTransition, STATES, type State } from "../..
 import { words } from "../../../support/words.ts";
 
 describe("A transition", () => {
-  it("of a build that ended is overtaken where another build is asked for, and refused to anybody else", () => {
-    const end = (who: "builder" | "anybody") => judgeTransition("waiting-to-regenerate", "ready", who);
-    expect([end("builder"), end("anybody")]).toEqual(["overtaken", "refused"]);
-    expect(judgeTransition("waiting-to-regenerate", "waiting-to-regenerate", "anybody")).toBe("overtaken");
-  });
-
   it("into and out of a build is the builder's alone", () => {
     expect([judgeTransition("regenerating", "ready", "builder"), judgeTransition("regenerating", "ready", "anybody")]).toEqual([
       "allowed",
