@@ -1,11 +1,11 @@
 /** What a GC and the calls that come meanwhile know of each other (A§11.5). */
 import { Collections } from "../../../../agent/attachments/gc.ts";
 import { lineKey } from "../../../../lib/cni/attachment-id.ts";
+import { NEVER } from "../../../../lib/system/waiting.ts";
 import { FakeClock, settled } from "../../../support/fake-clock.ts";
 
 const WEB = { network: "net1", containerId: "web", ifname: "eth0" };
 const OWNER = { containerId: "web", ifname: "eth0" };
-const NEVER = new AbortController().signal;
 
 function collections(...busy: readonly (typeof WEB)[]) {
   const clock = new FakeClock();

@@ -1,10 +1,10 @@
 /** When what the engine has computed is brought into the kernel: at once, together, again. */
 import { Passes, type PassParts } from "../../../../agent/policy/passes.ts";
 import type { PacketPolicy } from "../../../../dataplane/packet-policy.ts";
+import { NEVER } from "../../../../lib/system/waiting.ts";
 import { FakeClock, settled } from "../../../support/fake-clock.ts";
 
 const EMPTY: PacketPolicy = { endpoints: new Map(), addresses: new Map(), blocks: [] };
-const NEVER = new AbortController().signal;
 
 /** An engine whose changes are the names that it was told, and a table that notes what it is asked. */
 function world(change: Partial<PassParts["table"]> = {}) {

@@ -14,12 +14,12 @@ import { hostScopeWith } from "../../../../ipam-plugin/host-scope/open.ts";
 import { type Address, formatAddress, parseAddress } from "../../../../lib/addresses/address.ts";
 import type { Pod } from "../../../../lib/kubernetes/objects.ts";
 import { decodePod } from "../../../../lib/kubernetes/objects.ts";
+import { NEVER } from "../../../../lib/system/waiting.ts";
 import { podHostInterfaceName } from "../../../../lib/workload/names.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
-const NEVER = new AbortController().signal;
 const ADDRESS = "10.62.0.3";
 const ATTACHMENT = { network: "net", containerId: "c1", ifname: "eth0" } as const;
 const OWNER: Owner = { kind: "attachment", ...ATTACHMENT, pod: "default/web" };

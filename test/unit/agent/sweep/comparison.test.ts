@@ -2,9 +2,8 @@
 
 import { AddressComparison } from "../../../../agent/sweep/comparison.ts";
 import type { EndpointRecord } from "../../../../handover/record.ts";
+import { NEVER } from "../../../../lib/system/waiting.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
-
-const NEVER = new AbortController().signal;
 
 let records: EndpointRecord[];
 /** By address: who has it at the look, "own" for the endpoint. */

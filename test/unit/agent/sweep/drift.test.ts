@@ -2,9 +2,9 @@
 import { Drift } from "../../../../agent/sweep/drift.ts";
 import type { Difference } from "../../../../dataplane/desired-state.ts";
 import { TortieError } from "../../../../lib/errors/errors.ts";
+import { NEVER } from "../../../../lib/system/waiting.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 
-const NEVER = new AbortController().signal;
 const ROUTE: Difference = { side: "host", object: "route 10.0.0.5/32", wanted: "dev cali1", found: "missing" };
 const SYSCTL: Difference = { side: "host", object: "sysctl rp_filter", wanted: "1", found: "0" };
 

@@ -6,13 +6,13 @@ import { Sweep, type SweepOptions } from "../../../../agent/sweep/sweep.ts";
 import type { AttachedLink } from "../../../../dataplane/dataplane.ts";
 import type { HostLink } from "../../../../dataplane/linux/host-facts.ts";
 import type { EndpointRecord } from "../../../../handover/record.ts";
+import { NEVER } from "../../../../lib/system/waiting.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
 const ALIAS = "tortie:net/c1/eth0/default/web";
 const HOST_LINK: HostLink = { index: 7, name: "cali1", alias: ALIAS, isUp: true, kind: "veth" };
-const NEVER = new AbortController().signal;
 
 let clock: FakeClock;
 const directory = fresh(() => new TemporaryDirectory());
@@ -100,10 +100,14 @@ beforeEach(() => {
 
 /** As many sweeps as the time holds. */
 async function sweeps(seconds: number): Promise<void> {
-  for (let time = 0; time <= seconds; time += 60) {
-    if (time > 0) await clock.advance(60_000);
-    await sweep.run(NEVER);
-  }
+  await sweep.run(NEVER);
+  for (let time = 60; time <= seconds; time += 60) await nextSweep();
+}
+
+/** A minute later. */
+async function nextSweep(): Promise<void> {
+  await clock.advance(60_000);
+  await sweep.run(NEVER);
 }
 
 describe("A-G01: an endpoint whose link is gone", () => {
@@ -178,11 +182,9 @@ describe("A-G01: an endpoint whose link is gone", () => {
     rmSync(directory.path, { recursive: true });
     await sweep.run(NEVER);
     links = [HOST_LINK];
-    await clock.advance(60_000);
-    await sweep.run(NEVER);
+    await nextSweep();
     links = [];
-    await clock.advance(60_000);
-    await sweep.run(NEVER);
+    await nextSweep();
     expect(removed).toEqual([]);
   });
 
@@ -195,8 +197,7 @@ describe("A-G01: an endpoint whose link is gone", () => {
     links = [];
     await sweep.run(NEVER);
     expect(removed).toEqual([]);
-    await clock.advance(60_000);
-    await sweep.run(NEVER);
+    await nextSweep();
     expect(removed).toEqual(["endpoint 4"]);
   });
 
@@ -245,9 +246,7 @@ describe("A-G01: an endpoint whose link is gone", () => {
         },
       }),
     );
-    await sweep.run(NEVER);
-    await clock.advance(60_000);
-    await sweep.run(NEVER);
+    await sweeps(60);
     expect(removed).toEqual([]);
   });
 
@@ -274,8 +273,7 @@ describe("an endpoint whose pod is gone and whose link stands", () => {
     onServer = [];
     await sweeps(540);
     expect(removed).toEqual([]);
-    await clock.advance(60_000);
-    await sweep.run(NEVER);
+    await nextSweep();
     expect(removed).toEqual(["endpoint 4"]);
     expect(found).toEqual(["endpoint-without-pod"]);
   });
@@ -312,8 +310,7 @@ describe("G13: a removal that fails", () => {
     await expect(sweep.run(NEVER)).rejects.toThrow("stuck");
     expect(removed).toEqual(["endpoint 4", "endpoint 5"]);
     isFailing = false;
-    await clock.advance(60_000);
-    await sweep.run(NEVER);
+    await nextSweep();
     expect(removed).toEqual(["endpoint 4", "endpoint 5", "endpoint 4"]);
     expect(records).toEqual([]);
   });
@@ -341,8 +338,7 @@ describe("G4: an endpoint of a static pod", () => {
     rmSync(directory.path, { recursive: true });
     await sweeps(540);
     expect(removed).toEqual([]);
-    await clock.advance(60_000);
-    await sweep.run(NEVER);
+    await nextSweep();
     expect(removed).toEqual(["endpoint 4"]);
   });
 });
@@ -367,8 +363,7 @@ describe("a link of ours without an endpoint", () => {
   it("is removed at the second look when the server says that its pod is gone", async () => {
     await sweep.run(NEVER);
     expect(removed).toEqual([]);
-    await clock.advance(60_000);
-    await sweep.run(NEVER);
+    await nextSweep();
     expect(removed).toEqual(["link cali9"]);
   });
 
@@ -438,9 +433,7 @@ describe("a link of ours without an endpoint", () => {
     };
     records = [];
     sweep = new Sweep(options({ pods }));
-    await sweep.run(NEVER);
-    await clock.advance(60_000);
-    await sweep.run(NEVER);
+    await sweeps(60);
     expect(found).toEqual(["link-without-endpoint"]);
     expect(removed).toEqual([]);
   });
@@ -449,8 +442,7 @@ describe("a link of ours without an endpoint", () => {
     attached = [{ hostInterface: "tmp9", index: 9 }];
     await sweep.run(NEVER);
     expect(removed).toEqual([]);
-    await clock.advance(60_000);
-    await sweep.run(NEVER);
+    await nextSweep();
     expect([removed, found]).toEqual([["link tmp9"], ["unfinished-link"]]);
   });
 });
