@@ -2,8 +2,9 @@ import { errorAnswer } from "../../../../agent/api/error-answer.ts";
 import { type CallService, LanedAttachments, READS, Reads, RUNNING, WAITING } from "../../../../agent/api/lanes.ts";
 import type { Answer } from "../../../../agent/attachments/call.ts";
 import { type CallCommand, type PreparedCall, prepareCall } from "../../../../handover/call.ts";
+import { NEVER } from "../../../../lib/system/waiting.ts";
+import { fresh } from "../../../support/fixtures.ts";
 
-const never = new AbortController().signal;
 function callOf(command: CallCommand): PreparedCall {
   const env = { CNI_COMMAND: command, CNI_CONTAINERID: "c1", CNI_IFNAME: "eth0", CNI_NETNS: "/run/netns/a", CNI_PATH: "/a" };
   const call = prepareCall(env, () => Buffer.from('{"name": "net1"}'));
@@ -11,7 +12,7 @@ function callOf(command: CallCommand): PreparedCall {
   return call;
 }
 
-const PEER = { pid: 1, uid: 0, gid: 0, groups: [] };
+const CONTEXT = { peer: { pid: 1, uid: 0, gid: 0, groups: [] }, signal: NEVER };
 
 /** Answers when told to; `known` says which attachments there are. */
 class Held implements CallService {
@@ -34,17 +35,17 @@ class Held implements CallService {
 }
 
 describe("The lanes of calls", () => {
+  const service = fresh(() => new Held());
+  const lanes = fresh(() => new LanedAttachments(service));
+
   it("A-P10: with 4200 ADDs queued the next ones get 503, Retry-After and CNI code 11, and DELs are served meanwhile", async () => {
-    const service = new Held();
-    const lanes = new LanedAttachments(service);
-    const context = { peer: PEER, signal: never };
     const adds = Array.from({ length: 4200 }, () =>
-      lanes.serve(callOf("ADD"), context).then(
+      lanes.serve(callOf("ADD"), CONTEXT).then(
         () => "served",
         (error: unknown) => error,
       ),
     );
-    const next = await lanes.serve(callOf("ADD"), context).catch((error: unknown) => error);
+    const next = await lanes.serve(callOf("ADD"), CONTEXT).catch((error: unknown) => error);
 
     expect(next).toMatchObject({ word: "agent-busy", code: 11 });
     expect(errorAnswer(next)).toMatchObject({
@@ -53,7 +54,7 @@ describe("The lanes of calls", () => {
       body: { code: 11, word: "agent-busy", "retry-after-ms": expect.any(Number) },
     });
     expect(service.begun).toHaveLength(RUNNING);
-    const del = lanes.serve(callOf("DEL"), context);
+    const del = lanes.serve(callOf("DEL"), CONTEXT);
     expect(service.begun.at(-1)).toBe("DEL");
 
     service.release();
@@ -63,23 +64,17 @@ describe("The lanes of calls", () => {
   });
 
   it("serve a DEL of an attachment that nobody knows at once, however many wait", async () => {
-    const service = new Held();
-    const lanes = new LanedAttachments(service);
-    const context = { peer: PEER, signal: never };
-    const known = Array.from({ length: RUNNING + 5 }, () => lanes.serve(callOf("DEL"), context));
+    const known = Array.from({ length: RUNNING + 5 }, () => lanes.serve(callOf("DEL"), CONTEXT));
     service.known = false;
-    const unknown = lanes.serve(callOf("DEL"), context);
+    const unknown = lanes.serve(callOf("DEL"), CONTEXT);
     expect(service.begun).toHaveLength(RUNNING + 1);
     service.release();
     await Promise.all([...known, unknown]);
   });
 
   it("are three: neither ADDs, DELs nor other calls wait for each other, however many there are", async () => {
-    const service = new Held();
-    const lanes = new LanedAttachments(service);
-    const context = { peer: PEER, signal: never };
     const verbs = ["ADD", "DEL", "CHECK"] as const;
-    const calls = verbs.flatMap((verb) => Array.from({ length: RUNNING + 1 }, () => lanes.serve(callOf(verb), context)));
+    const calls = verbs.flatMap((verb) => Array.from({ length: RUNNING + 1 }, () => lanes.serve(callOf(verb), CONTEXT)));
     for (const verb of verbs) expect(service.begun.filter((begun) => begun === verb)).toHaveLength(RUNNING);
     service.release();
     await Promise.all(calls);

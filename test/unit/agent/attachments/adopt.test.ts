@@ -5,28 +5,14 @@ import { AttachmentLocks } from "../../../../handover/attachment-locks.ts";
 import { DirectRecords } from "../../../../handover/left-files.ts";
 import { type EndpointRecord, NO_ID } from "../../../../handover/record.ts";
 import { fileKey } from "../../../../lib/cni/attachment-id.ts";
+import { NEVER } from "../../../../lib/system/waiting.ts";
+import { recordOf as sampleRecord } from "../../../support/endpoint-record.ts";
 import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 import { until } from "../../../support/kubernetes/until.ts";
 
 const directory = fresh(() => new TemporaryDirectory());
 
-const NOW = "2026-01-01T00:00:00.000Z";
-
-function recordOf(containerId: string): EndpointRecord {
-  return {
-    id: NO_ID,
-    phase: "ready",
-    attachment: { network: "net1", containerId, ifname: "eth0" },
-    netns: { path: "/run/netns/x" },
-    bootId: "boot",
-    podInterface: "eth0",
-    linkForm: "routed",
-    addresses: [],
-    createdAt: NOW,
-    updatedAt: NOW,
-  };
-}
-
+const recordOf = (containerId: string) => sampleRecord(NO_ID, { attachment: { network: "net1", containerId, ifname: "eth0" } });
 const keyOf = (containerId: string) => fileKey({ network: "net1", containerId, ifname: "eth0" });
 
 function world() {
@@ -63,7 +49,7 @@ describe("what direct mode attached", () => {
     const lock = await plugin.take(keyOf("a"));
     await adoption.all();
     expect(adopted).toEqual([]);
-    const asked = adoption.of(recordOf("a").attachment, new AbortController().signal);
+    const asked = adoption.of(recordOf("a").attachment, NEVER);
     lock[Symbol.dispose]();
     await asked;
     expect(adopted).toEqual(["a"]);

@@ -1,14 +1,16 @@
 import { IdPool } from "../../../../agent/endpoints/table.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
+import { fresh } from "../../../support/fixtures.ts";
 
-function poolOf(clock: FakeClock, max?: number, directories: ReadonlySet<number> = new Set()) {
+const clock = fresh(() => new FakeClock());
+
+function poolOf(max?: number, directories: ReadonlySet<number> = new Set()) {
   return new IdPool({ now: () => clock.now(), hasDirectory: (id) => directories.has(id), ...(max === undefined ? {} : { max }) });
 }
 
 describe("ids of endpoints", () => {
   it("A-L04: stay in their range over 5000 ADDs and DELs, and none is given again within 60 s", async () => {
-    const clock = new FakeClock();
-    const ids = poolOf(clock);
+    const ids = poolOf();
     const releasedAt = new Map<number, number>();
     for (let round = 0; round < 5000; round++) {
       const id = ids.take();
@@ -22,8 +24,7 @@ describe("ids of endpoints", () => {
   });
 
   it("are given in the order of their release", async () => {
-    const clock = new FakeClock();
-    const ids = poolOf(clock, 3);
+    const ids = poolOf(3);
     expect([ids.take(), ids.take(), ids.take()]).toEqual([1, 2, 3]);
     for (const id of [2, 3, 1]) ids.release(id);
     await clock.advance(60_000);
@@ -31,8 +32,7 @@ describe("ids of endpoints", () => {
   });
 
   it("are refused in words when all are in use or rest", async () => {
-    const clock = new FakeClock();
-    const ids = poolOf(clock, 2);
+    const ids = poolOf(2);
     ids.take();
     ids.release(ids.take());
     expect(() => ids.take()).toThrow("no more endpoint IDs available: 1 of 2 are in use");
@@ -41,9 +41,8 @@ describe("ids of endpoints", () => {
   });
 
   it("are not given while a directory of their last bearer is there", async () => {
-    const clock = new FakeClock();
     const directories = new Set([1, 3]);
-    const ids = poolOf(clock, 3, directories);
+    const ids = poolOf(3, directories);
     expect(ids.take()).toBe(2);
     expect(() => ids.take()).toThrow("no more endpoint IDs");
     directories.delete(3);
@@ -52,8 +51,7 @@ describe("ids of endpoints", () => {
   });
 
   it("of restored endpoints are taken, even above a limit that was lowered, and not given again then", async () => {
-    const clock = new FakeClock();
-    const ids = poolOf(clock, 2);
+    const ids = poolOf(2);
     ids.reserve(1);
     ids.reserve(9);
     expect(() => ids.reserve(9)).toThrow("endpoint ID 9 is already in use");

@@ -33,19 +33,11 @@ class PlainEndpoint implements Mendable {
   }
 }
 
-interface Bench {
-  readonly endpoint: PlainEndpoint;
-  readonly mending: Mending;
-  readonly clock: FakeClock;
-  /** How often the link was looked at. */
-  readonly looks: { count: number };
-  readonly reports: BuildReport[];
-}
-
-function benchOf(mend: (signal: AbortSignal) => Promise<void>, state: State = "ready", lane = mendingLane(2)): Bench {
+function benchOf(mend: (signal: AbortSignal) => Promise<void>, state: State = "ready", lane = mendingLane(2)) {
   const clock = new FakeClock();
   const endpoint = new PlainEndpoint();
   endpoint.state = state;
+  /** How often the link was looked at. */
   const looks = { count: 0 };
   const reports: BuildReport[] = [];
   const mending = new Mending(endpoint, {

@@ -8,6 +8,7 @@ let path: string;
 beforeEach(() => {
   path = join(dir.path, "log.jsonl");
 });
+const log = fresh(() => new StatusLog(path));
 
 let time = 0;
 const entry = (code: StatusCode, type: StatusType, message: string) => ({
@@ -20,7 +21,6 @@ const entry = (code: StatusCode, type: StatusType, message: string) => ({
 
 describe("the status log of an endpoint", () => {
   it("says by the heaviest type that is not OK how the endpoint is", () => {
-    const log = new StatusLog(path);
     expect(log.status()).toBe("OK");
     log.add(entry("Warning", "Other", "w"));
     log.add(entry("Failure", "Policy", "f"));
@@ -32,7 +32,6 @@ describe("the status log of an endpoint", () => {
   });
 
   it("keeps 256 entries, and beyond that what is current and not OK", () => {
-    const log = new StatusLog(path);
     log.add(entry("Failure", "BPF", "the failure"));
     for (let at = 0; at < 1000; at++) log.add(entry("OK", "Other", `entry ${at}`));
     const messages = log.entries().map(({ message }) => message);
@@ -44,13 +43,12 @@ describe("the status log of an endpoint", () => {
   });
 
   it("survives a restart, and a last line that was cut", () => {
-    const before = new StatusLog(path);
-    before.add(entry("Failure", "BPF", "the failure"));
-    before.add(entry("OK", "Other", "later"));
-    before.flush();
+    log.add(entry("Failure", "BPF", "the failure"));
+    log.add(entry("OK", "Other", "later"));
+    log.flush();
     appendFileSync(path, '{"code":"OK","mess');
     const after = StatusLog.load(path);
-    expect(after.entries()).toEqual(before.entries());
+    expect(after.entries()).toEqual(log.entries());
     after.add(entry("OK", "BPF", "mended"));
     after.flush();
     expect(StatusLog.load(path).entries()).toEqual(after.entries());
@@ -58,7 +56,6 @@ describe("the status log of an endpoint", () => {
   });
 
   it("is written once for what one turn of the event loop adds, and at once where that is asked for", async () => {
-    const log = new StatusLog(path);
     const messages = () =>
       readFileSync(path, "utf8")
         .trimEnd()
@@ -78,7 +75,6 @@ describe("the status log of an endpoint", () => {
   });
 
   it("keeps its file below 64 KiB", () => {
-    const log = new StatusLog(path);
     for (let at = 0; at < 2000; at++) {
       log.add(entry("OK", "Other", `${at} ${"x".repeat(100)}`));
       log.flush();

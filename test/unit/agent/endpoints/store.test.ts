@@ -59,8 +59,9 @@ describe("an endpoint record", () => {
 });
 
 describe("the record store", () => {
+  const store = fresh(() => new RecordStore(dir.path));
+
   it("keeps each record in a directory of its own that only root may read", () => {
-    const store = new RecordStore(dir.path);
     store.create(recordOf(17));
     expect(statSync(join(dir.path, "17")).mode & 0o777).toBe(0o700);
     expect(statSync(join(dir.path, "17", "endpoint.json")).mode & 0o777).toBe(0o600);
@@ -68,13 +69,11 @@ describe("the record store", () => {
   });
 
   it("refuses an id that has a directory", () => {
-    const store = new RecordStore(dir.path);
     store.create(recordOf(17));
     expect(() => store.create(recordOf(17))).toThrow(/EEXIST/);
   });
 
   it("A-R03: replaces a record whole: what a killed write left is not looked at", () => {
-    const store = new RecordStore(dir.path);
     store.create(recordOf(17));
     store.write(recordOf(17, { phase: "deleting:begun" }));
     writeFileSync(join(dir.path, "17", "endpoint.json.tmp"), "{");
@@ -82,7 +81,6 @@ describe("the record store", () => {
   });
 
   it("lists what can be read and says of the rest why not", () => {
-    const store = new RecordStore(dir.path);
     store.create(recordOf(9));
     store.create(recordOf(2));
     mkdirSync(join(dir.path, "3"));
@@ -122,7 +120,6 @@ describe("the record store", () => {
   });
 
   it("tells two apart that were put aside in one millisecond", () => {
-    const store = new RecordStore(dir.path);
     for (const id of [4, 4]) {
       store.create(recordOf(id));
       store.retire(id, 1000);
@@ -131,7 +128,6 @@ describe("the record store", () => {
   });
 
   it("finds endpoints by the names of their directories, whatever else lies there", () => {
-    const store = new RecordStore(dir.path);
     for (const name of ["gone", "04", "123456", "5_other", "7_next", "x"]) mkdirSync(join(dir.path, name));
     store.create(recordOf(7));
     expect([store.ids(), store.has(7), store.has(5)]).toEqual([[7], true, false]);

@@ -1,10 +1,12 @@
 /** The agent's figures, as Prometheus and the API read them (A§8.2). */
 import { AgentMetrics } from "../../../../agent/observe/metrics.ts";
 import type { PolicyFigureSource } from "../../../../agent/observe/policy-metrics.ts";
+import { fresh } from "../../../support/fixtures.ts";
+
+const metrics = fresh(() => new AgentMetrics());
 
 describe("the agent's figures", () => {
   it("are counted by its parts", async () => {
-    const metrics = new AgentMetrics();
     metrics.controllerRan({ name: "a", outcome: "failure", seconds: 2, quiet: true });
     metrics.apiAnswered("/cni/add", "POST", 200, 12);
     metrics.cniTook("add", "total", 12);
@@ -60,7 +62,6 @@ describe("the agent's figures", () => {
   });
 
   it("have the names of histograms' parts in the list", async () => {
-    const metrics = new AgentMetrics();
     metrics.cniTook("del", "total", 5);
     const names = new Set((await metrics.list()).map(({ name }) => name));
     expect([...names].filter((name) => name.startsWith("tortie_cni_seconds")).sort()).toEqual([
@@ -87,7 +88,6 @@ describe("the figures of policy", () => {
   });
 
   it("are there on a node that enforces policy, and only there", async () => {
-    const metrics = new AgentMetrics();
     expect(await metrics.text()).not.toContain("tortie_policy_");
     let isEnforced = true;
     metrics.watchPolicy(() => (isEnforced ? source() : undefined));
@@ -119,7 +119,6 @@ describe("the figures of policy", () => {
   });
 
   it("do not add up when two read at once, and are there when the kernel cannot be asked", async () => {
-    const metrics = new AgentMetrics();
     let isRefused = false;
     const counters = async () => {
       await Bun.sleep(1);

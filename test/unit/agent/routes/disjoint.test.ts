@@ -1,6 +1,7 @@
 import { DisjointPrefixes } from "../../../../agent/routes/model.ts";
 import { formatPrefix, overlaps } from "../../../../lib/addresses/address.ts";
 import { prefix } from "../../../support/desired-state.ts";
+import { seededRandom } from "../../../support/seeded-random.ts";
 
 describe("Prefixes without a common address", () => {
   it("find what overlaps on either side, inside and around, and nothing of the other family", () => {
@@ -27,11 +28,10 @@ describe("Prefixes without a common address", () => {
   it("say the same as comparing each with all", () => {
     const known = new DisjointPrefixes<number>();
     const kept: ReturnType<typeof prefix>[] = [];
-    let seed = 7n;
+    const random = seededRandom(7);
+    const below = (limit: number) => Math.floor(random() * limit);
     for (let index = 0; index < 2_000; index++) {
-      seed = (seed * 6364136223846793005n + 1442695040888963407n) & ((1n << 64n) - 1n);
-      const length = 20 + Number((seed >> 40n) % 13n);
-      const one = { address: { family: 4 as const, value: (10n << 24n) | ((seed >> 20n) & 0xffffn) }, length };
+      const one = { address: { family: 4 as const, value: (10n << 24n) | BigInt(below(0x10000)) }, length: 20 + below(13) };
       const isTaken = kept.some((other) => overlaps(other, one));
       expect(`${formatPrefix(one)} ${known.add(one, index) !== undefined}`).toBe(`${formatPrefix(one)} ${isTaken}`);
       if (!isTaken) kept.push(one);
