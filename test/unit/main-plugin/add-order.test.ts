@@ -1,8 +1,8 @@
 /** In which order an ADD has its effects, and takes them back: what end states do not show. */
-import { createServer, type Server } from "node:http";
 import { DatastoreError } from "../../../lib/datastore/errors.ts";
 import { fresh } from "../../support/fixtures.ts";
 import { PodNode } from "../../support/pod-node.ts";
+import { serveWeb } from "../../support/web-server.ts";
 import { phrases } from "../../support/words.ts";
 
 const node = fresh(PodNode.create);
@@ -227,20 +227,13 @@ describe("The wait for policy", () => {
 });
 
 describe("Readiness gates", () => {
-  let server: Server | undefined;
-  afterEach(() => server?.close());
-
   it("open before the pod is read", async () => {
-    const gate = createServer((_, response) => {
+    const { url } = await serveWeb((_, response) => {
       node.effects.push("gate");
       response.end("ready");
     });
-    server = gate;
-    await new Promise<void>((resolve) => gate.listen(0, "127.0.0.1", resolve));
-    const address = gate.address();
-    if (address === null || typeof address === "string") throw new Error("no port");
 
-    await node.add({ conf: { readiness_gates: [`http://127.0.0.1:${address.port}/`] } });
+    await node.add({ conf: { readiness_gates: [url] } });
 
     expect(inOrder(node, "gate", "pod", "get cluster-information default")).toEqual(["get cluster-information default", "gate", "pod"]);
   });
@@ -248,20 +241,12 @@ describe("Readiness gates", () => {
 
 describe("G12: a pause that begins while an ADD stands at a gate", () => {
   it("refuses the ADD before it takes an address", async () => {
-    const gate = createServer(async (_, response) => {
+    const { url } = await serveWeb(async (_, response) => {
       await node.setReady(false);
       // Longer than a look at the readiness counts.
       setTimeout(() => response.end("ready"), 1_100);
     });
-    await new Promise<void>((resolve) => gate.listen(0, "127.0.0.1", resolve));
-    try {
-      const address = gate.address();
-      if (address === null || typeof address === "string") throw new Error("no port");
-      const conf = { readiness_gates: [`http://127.0.0.1:${address.port}/`] };
-      await expect(node.add({ conf })).rejects.toMatchObject({ word: "cluster-not-ready" });
-    } finally {
-      gate.close();
-    }
+    await expect(node.add({ conf: { readiness_gates: [url] } })).rejects.toMatchObject({ word: "cluster-not-ready" });
     expect(await node.handles()).toEqual({});
     expect(inOrder(node, "create handle", "create block", "update block")).toEqual([]);
   });
