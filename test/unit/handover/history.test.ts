@@ -14,10 +14,10 @@ function entry(changes: Partial<HistoryEntry> = {}): HistoryEntry {
 
 const at = (second: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, second)).toISOString();
 
+const writer = fresh(() => new HistoryWriter(directory.path));
+
 describe("the history's files", () => {
   it("have what was noted as soon as it was", () => {
-    const writer = new HistoryWriter(directory.path);
-
     expect([writer.note(), readHistory(directory.path)]).toEqual([true, []]);
     expect(writer.note(entry(), entry({ containerId: "bb22" }))).toBe(true);
 
@@ -25,9 +25,9 @@ describe("the history's files", () => {
   });
 
   it("are two at most, of which the older one is dropped, and belong to root alone", () => {
-    const writer = new HistoryWriter(directory.path, 2_000);
+    const small = new HistoryWriter(directory.path, 2_000);
 
-    for (let number = 0; number < 100; number++) writer.note(entry({ containerId: `cid${number}` }));
+    for (let number = 0; number < 100; number++) small.note(entry({ containerId: `cid${number}` }));
 
     expect(readdirSync(directory.path).sort()).toEqual(["history.1.jsonl", "history.jsonl"]);
     for (const name of readdirSync(directory.path)) {
@@ -40,7 +40,6 @@ describe("the history's files", () => {
   });
 
   it("go on after a line that a killed process has cut", () => {
-    const writer = new HistoryWriter(directory.path);
     writer.note(entry());
     appendFileSync(join(directory.path, "history.jsonl"), '{"time":"2026-01-0');
 
@@ -89,14 +88,11 @@ describe("the history's files", () => {
 
   it("do not stop their writer where they cannot be written", () => {
     writeFileSync(join(directory.path, "in-the-way"), "");
-    const writer = new HistoryWriter(join(directory.path, "in-the-way", "history"));
 
-    expect(writer.note(entry())).toBe(false);
+    expect(new HistoryWriter(join(directory.path, "in-the-way", "history")).note(entry())).toBe(false);
   });
 
   it("hold what an error quotes on one line, cut", () => {
-    const writer = new HistoryWriter(directory.path);
-
     writer.note(entry({ outcome: "failed", message: `\u001b[2J${"m".repeat(50_000)}` }));
 
     expect(readFileSync(join(directory.path, "history.jsonl"), "utf8").length).toBeLessThan(3_000);
@@ -106,7 +102,6 @@ describe("the history's files", () => {
 
 describe("reading the history", () => {
   beforeEach(() => {
-    const writer = new HistoryWriter(directory.path);
     writer.note(entry({ containerId: "aa11", pod: "default/web", addresses: ["10.0.0.1"] }));
     writer.note(entry({ containerId: "aa22", pod: "default/db", addresses: ["10.0.0.11", "fd00::1"] }));
   });

@@ -7,7 +7,9 @@ import type { EndpointRecord } from "../../../../handover/record.ts";
 import { DatastoreError } from "../../../../lib/datastore/errors.ts";
 import type { JsonObject } from "../../../../lib/json/value.ts";
 import { Secrets } from "../../../../lib/log/secrets.ts";
+import { NEVER } from "../../../../lib/system/waiting.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
+import { fresh } from "../../../support/fixtures.ts";
 import { PodNode } from "../../../support/pod-node.ts";
 
 /** Of one attachment. */
@@ -56,8 +58,10 @@ function servedBy(node: PodNode, signal: AbortSignal): ServedCall {
   };
 }
 
+const node = fresh(PodNode.forContainers);
+
 /** An ADD whose caller goes away while the link is made. @param meanwhile also happens then */
-async function givenUp(node: PodNode, meanwhile: () => void): Promise<OneRecord> {
+async function givenUp(meanwhile: () => void): Promise<OneRecord> {
   const records = new OneRecord();
   const abort = new AbortController();
   node.meanwhile = {
@@ -74,15 +78,13 @@ async function givenUp(node: PodNode, meanwhile: () => void): Promise<OneRecord>
 
 describe("The record of an ADD that nobody waits for", () => {
   it("goes when the ADD has taken everything back", async () => {
-    await using node = PodNode.forContainers();
-    const { ends, record } = await givenUp(node, () => undefined);
+    const { ends, record } = await givenUp(() => undefined);
     expect([ends, record]).toEqual([["discarded"], undefined]);
     expect(await node.handles()).toEqual({});
   });
 
   it("C3: stays while an address is left that could not be given back", async () => {
-    await using node = PodNode.forContainers();
-    const { ends, record } = await givenUp(node, () => {
+    const { ends, record } = await givenUp(() => {
       node.failure = { effect: "update block", error: new DatastoreError("unauthorized", "arranged") };
     });
     expect(ends).toEqual(["kept for another try"]);
@@ -94,10 +96,10 @@ describe("The record of an ADD that nobody waits for", () => {
 
 describe("A call that the agent does not serve itself", () => {
   it("is one of another program's dataplane, and one whose IPAM plugin is not where the agent looks", async () => {
-    await using node = await PodNode.create();
-    const served = servedBy(node, new AbortController().signal);
+    await using clustered = await PodNode.create();
+    const served = servedBy(clustered, NEVER);
     assertDelegateIsHere(served);
-    const elsewhere = (conf: JsonObject) => () => assertDelegateIsHere({ ...served, call: node.parts({ conf }).call });
+    const elsewhere = (conf: JsonObject) => () => assertDelegateIsHere({ ...served, call: clustered.parts({ conf }).call });
     const refusal = expect.objectContaining({ word: "delegate-elsewhere" });
     expect(elsewhere({ dataplane_options: { type: "grpc", socket: "unix:///run/dataplane.sock" } })).toThrow(refusal);
     expect(elsewhere({ ipam: { type: "no-such-ipam" } })).toThrow(refusal);

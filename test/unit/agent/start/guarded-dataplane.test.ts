@@ -3,19 +3,24 @@ import { guardedDataplane } from "../../../../agent/start/guarded-dataplane.ts";
 import type { AppliedLink, Dataplane } from "../../../../dataplane/dataplane.ts";
 import { openSandbox } from "../../../../main-plugin/call.ts";
 import { settled } from "../../../support/fake-clock.ts";
+import { ending, fresh } from "../../../support/fixtures.ts";
 import { PodNode } from "../../../support/pod-node.ts";
 
-async function guarded(
-  work: (parts: { guard: Dataplane; add: () => Promise<unknown>; made: PromiseWithResolvers<void>[]; effects: string[] }) => Promise<void>,
-) {
-  await using node = PodNode.forContainers();
+const node = fresh(PodNode.forContainers);
+/** Ends the making of each link. */
+let made: PromiseWithResolvers<void>[];
+let effects: string[];
+let guard: Dataplane;
+let add: () => Promise<unknown>;
+
+beforeEach(async () => {
   await node.add();
   const desired = node.applied;
   if (desired === undefined) throw new Error("there is one");
   const { call, host: parts } = node.parts();
   const inner = parts.dataplane;
-  const made: PromiseWithResolvers<void>[] = [];
-  const effects: string[] = [];
+  made = [];
+  effects = [];
   const slow: Dataplane = {
     ...inner,
     apply: async (sandbox, state): Promise<AppliedLink> => {
@@ -30,36 +35,34 @@ async function guarded(
       return {};
     },
   };
-  const guard = guardedDataplane(slow, { check: () => void effects.push("looked") });
-  using sandbox = openSandbox(call);
-  await work({ guard, made, effects, add: () => guard.apply(sandbox, desired) });
-}
+  guard = guardedDataplane(slow, { check: () => void effects.push("looked") });
+  const sandbox = ending(openSandbox(call));
+  add = () => guard.apply(sandbox, desired);
+});
 
 const UNFINISHED = { hostInterface: "tmp1", index: 3 };
 const OWNED = { hostInterface: "cali1", index: 4, owner: { network: "net1", containerId: "c1", ifname: "eth0" } };
 
 describe("The removal of a link without owner", () => {
-  it("waits for every link that is being made, those that begin meanwhile included", () =>
-    guarded(async ({ guard, add, made, effects }) => {
-      const first = add();
-      const removing = guard.remove(UNFINISHED);
-      const second = add();
-      made[0]?.resolve();
-      await settled();
-      expect(effects.filter((effect) => effect !== "looked")).toEqual(["made"]);
-      made[1]?.reject(new Error("arranged"));
-      await expect(second).rejects.toThrow("arranged");
-      await Promise.all([first, removing]);
-      expect(effects.at(-1)).toBe("removed");
-    }));
+  it("waits for every link that is being made, those that begin meanwhile included", async () => {
+    const first = add();
+    const removing = guard.remove(UNFINISHED);
+    const second = add();
+    made[0]?.resolve();
+    await settled();
+    expect(effects.filter((effect) => effect !== "looked")).toEqual(["made"]);
+    made[1]?.reject(new Error("arranged"));
+    await expect(second).rejects.toThrow("arranged");
+    await Promise.all([first, removing]);
+    expect(effects.at(-1)).toBe("removed");
+  });
 
-  it("happens at once when none is made, and so does that of a link with an owner while one is", () =>
-    guarded(async ({ guard, add, made, effects }) => {
-      await guard.remove(UNFINISHED);
-      const adding = add();
-      await guard.remove(OWNED);
-      expect(effects).toEqual(["looked", "removed", "looked", "looked", "removed"]);
-      made[0]?.resolve();
-      await adding;
-    }));
+  it("happens at once when none is made, and so does that of a link with an owner while one is", async () => {
+    await guard.remove(UNFINISHED);
+    const adding = add();
+    await guard.remove(OWNED);
+    expect(effects).toEqual(["looked", "removed", "looked", "looked", "removed"]);
+    made[0]?.resolve();
+    await adding;
+  });
 });

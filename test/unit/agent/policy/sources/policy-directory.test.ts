@@ -1,13 +1,14 @@
 /** Policies from a directory of files: whole and half ones, bombs, pipes, hostile names, and what stays in force meanwhile. */
 
-import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, truncateSync, unlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, renameSync, rmSync, symlinkSync, truncateSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PolicyDirectory } from "../../../../../agent/policy/sources/policy-directory.ts";
 import { parsePolicyFile } from "../../../../../agent/policy/sources/policy-files.ts";
 import { JoinedSources } from "../../../../../agent/policy/sources/sources.ts";
-import { parseAddress } from "../../../../../lib/addresses/address.ts";
 import { type Clock, SYSTEM_CLOCK } from "../../../../../lib/system/waiting.ts";
+import { address } from "../../../../support/cluster.ts";
+import { ending, fresh, TemporaryDirectory } from "../../../../support/fixtures.ts";
+import { until } from "../../../../support/kubernetes/until.ts";
 import { ToldSink } from "../../../../support/told-sink.ts";
 
 const policy = (name: string, namespace = "shop") => `
@@ -24,17 +25,9 @@ kind: Namespace
 metadata: {name: ${name}, labels: ${labels}}
 `;
 
-let root: string;
-const cleanup: AsyncDisposable[] = [];
-beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), "policies-"));
-});
-afterEach(async () => {
-  for (const one of cleanup.splice(0)) await one[Symbol.asyncDispose]();
-  rmSync(root, { recursive: true, force: true });
-});
+const root = fresh(() => new TemporaryDirectory());
 
-const write = (name: string, text: string | Uint8Array) => writeFileSync(join(root, name), text);
+const write = (name: string, text: string | Uint8Array) => writeFileSync(join(root.path, name), text);
 
 /** Time passes when a test says so. */
 const clock = { time: 0, now: () => clock.time };
@@ -42,22 +35,21 @@ const clock = { time: 0, now: () => clock.time };
 /** So short that tests need not wait. */
 const HASTY = { settledMs: 20, suspectMs: 60 };
 
-function open(directory = root, ...how: [] | [clock: Pick<Clock, "now">]) {
+function open(directory = root.path, ...how: [] | [clock: Pick<Clock, "now">]) {
   const sink = new ToldSink();
   const part = how.length === 0 ? new PolicyDirectory(directory, SYSTEM_CLOCK, HASTY) : new PolicyDirectory(directory, ...how);
-  const sources = new JoinedSources([part]);
-  cleanup.push(sources);
+  const sources = ending(new JoinedSources([part]));
   sources.start(sink, () => {});
   const policies = () => [...sink.policies.keys()].sort();
   return { sink, sources, policies };
 }
 
-async function until(what: string, holds: () => boolean): Promise<void> {
-  const end = performance.now() + 20_000;
-  while (!holds()) {
-    if (performance.now() > end) throw new Error(`not in time: ${what}`);
-    await Bun.sleep(10);
-  }
+/** A directory that is read whole, on the clock of the test. */
+async function read() {
+  const opened = open(root.path, clock);
+  clock.time += 250;
+  await until("all files", () => opened.sources.isComplete);
+  return opened;
 }
 
 describe("A directory of policies", () => {
@@ -69,8 +61,8 @@ describe("A directory of policies", () => {
     );
     write("c.json", `${JSON.stringify({ apiVersion: "networking.k8s.io/v1", kind: "NetworkPolicy", metadata: { name: "four" } })}\n`);
     for (const ignored of [".hidden.yaml", "d.yaml~", "e.txt", ".f.yaml.swp"]) write(ignored, policy("ignored"));
-    const { sink, sources, policies } = open(root, clock);
-    expect([sources.gap, sources.isComplete]).toEqual([`${root}/a.yaml is being read`, false]);
+    const { sink, sources, policies } = open(root.path, clock);
+    expect([sources.gap, sources.isComplete]).toEqual([`${root.path}/a.yaml is being read`, false]);
     clock.time += 250;
     await until("all files", () => sources.isComplete);
     expect(policies()).toEqual(["db/two", "default/four", "default/three", "shop/one"]);
@@ -90,10 +82,10 @@ describe("A directory of policies", () => {
     await until("the new file", () => policies().join() === "shop/one");
     const version = sink.policies.get("shop/one")?.resourceVersion;
     write(".tmp", policy("one").replace("Ingress", "Egress"));
-    renameSync(join(root, ".tmp"), join(root, "a.yaml"));
+    renameSync(join(root.path, ".tmp"), join(root.path, "a.yaml"));
     await until("the change", () => JSON.stringify(sink.policies.get("shop/one")?.spec).includes("Egress"));
     expect(sink.policies.get("shop/one")?.resourceVersion).not.toBe(version);
-    unlinkSync(join(root, "a.yaml"));
+    unlinkSync(join(root.path, "a.yaml"));
     await until("the removal", () => policies().length === 0);
     expect(sink.namespaces.size).toBe(0);
   });
@@ -104,8 +96,8 @@ describe("A directory of policies", () => {
     const { sink, sources } = open();
     await until("both", () => sources.isComplete);
     expect(JSON.stringify(sink.policies.get("shop/one")?.spec)).toContain("Ingress");
-    expect(sources.problems()).toEqual([`${root}/b.yaml has NetworkPolicy shop/one, which an earlier file or document has already`]);
-    unlinkSync(join(root, "a.yaml"));
+    expect(sources.problems()).toEqual([`${root.path}/b.yaml has NetworkPolicy shop/one, which an earlier file or document has already`]);
+    unlinkSync(join(root.path, "a.yaml"));
     await until("the other", () => JSON.stringify(sink.policies.get("shop/one")?.spec).includes("Egress"));
     expect(sources.problems()).toEqual([]);
   });
@@ -122,7 +114,7 @@ describe("A directory of policies", () => {
   });
 
   it("that is not there holds no policies; one that goes away leaves all as it was, loudly", async () => {
-    const directory = join(root, "later");
+    const directory = join(root.path, "later");
     const { sources, policies } = open(directory);
     await until("the look", () => sources.isComplete);
     mkdirSync(directory);
@@ -139,7 +131,7 @@ describe("A directory of policies", () => {
   it("makes the namespaces of own pods, which no file need describe", async () => {
     const { sink, sources } = open();
     const pod = { namespace: "shop", name: "web", labels: { app: "web" }, ports: [] };
-    sources.setOwn("cali1", { addresses: [parseAddress("10.1.0.4") ?? { family: 4, value: 0n }], pod });
+    sources.setOwn("cali1", { addresses: [address("10.1.0.4")], pod });
     await until("the look", () => sources.isComplete);
     expect([...sink.namespaces]).toEqual([["shop", { "kubernetes.io/metadata.name": "shop" }]]);
     expect(sink.addresses).toEqual({ "shop/web": ["10.1.0.4"] });
@@ -153,19 +145,17 @@ describe("A file that is being written", () => {
   /** Waits for a look that began after the call: what is no regular file is named as soon as one has seen it, and all else in that look. */
   const look = async (sources: JoinedSources) => {
     const marker = `look${++looks}.yaml`;
-    mkdirSync(join(root, marker));
+    mkdirSync(join(root.path, marker));
     await until("a look", () => sources.problems().some((problem) => problem.includes(marker)));
   };
 
   it("keeps what it said while it grows piece by piece, emptied first", async () => {
     const whole = `${policy("one")}---${policy("two")}`;
     write("a.yaml", whole);
-    const { sink, sources, policies } = open(root, clock);
-    clock.time += 250;
-    await until("the file", () => sources.isComplete);
+    const { sink, sources, policies } = await read();
     const tellings = sink.tellings;
     const changed = whole.replace("Ingress", "Egress");
-    truncateSync(join(root, "a.yaml"), 0);
+    truncateSync(join(root.path, "a.yaml"), 0);
     for (let end = 0; end < changed.length; end += 10) {
       write("a.yaml", changed.slice(0, end));
       await Bun.sleep(5);
@@ -186,9 +176,7 @@ describe("A file that is being written", () => {
     ["is empty", ""],
   ])("is waited for longer when it %s, and then believed", async (_what, content) => {
     write("a.yaml", `${policy("one")}---${policy("two")}`);
-    const { sink, sources } = open(root, clock);
-    clock.time += 250;
-    await until("the file", () => sources.isComplete);
+    const { sink, sources } = await read();
     const tellings = sink.tellings;
     write("a.yaml", content);
     await look(sources);
@@ -201,11 +189,9 @@ describe("A file that is being written", () => {
 
   it("and is away for a moment, as editors do it, keeps what it said", async () => {
     write("a.yaml", policy("one"));
-    const { sink, sources, policies } = open(root, clock);
-    clock.time += 250;
-    await until("the file", () => sources.isComplete);
+    const { sink, sources, policies } = await read();
     const tellings = sink.tellings;
-    renameSync(join(root, "a.yaml"), join(root, "a.yaml~"));
+    renameSync(join(root.path, "a.yaml"), join(root.path, "a.yaml~"));
     await look(sources);
     clock.time += 240;
     await look(sources);
@@ -214,7 +200,7 @@ describe("A file that is being written", () => {
     clock.time += 1_000;
     await look(sources);
     expect([policies(), sink.tellings]).toEqual([["shop/one"], tellings]);
-    unlinkSync(join(root, "a.yaml"));
+    unlinkSync(join(root.path, "a.yaml"));
     await look(sources);
     clock.time += 250;
     await until("the removal", () => policies().length === 0);
@@ -273,14 +259,14 @@ describe("A file that cannot be read", () => {
   });
 
   it("is no regular one: a pipe that nobody writes to, a directory, a device, a link to nowhere", async () => {
-    Bun.spawnSync(["mkfifo", join(root, "pipe.yaml")]);
-    mkdirSync(join(root, "directory.yaml"));
-    symlinkSync("/dev/zero", join(root, "zero.yaml"));
-    symlinkSync("/nowhere", join(root, "link.yaml"));
+    Bun.spawnSync(["mkfifo", join(root.path, "pipe.yaml")]);
+    mkdirSync(join(root.path, "directory.yaml"));
+    symlinkSync("/dev/zero", join(root.path, "zero.yaml"));
+    symlinkSync("/nowhere", join(root.path, "link.yaml"));
     write("b.yaml", policy("two"));
     const { sources, policies } = open();
     await until("the other", () => policies().join() === "shop/two");
-    expect(sources.problems().map((problem) => problem.slice(root.length + 1).replace(/;.*/, ""))).toEqual([
+    expect(sources.problems().map((problem) => problem.slice(root.path.length + 1).replace(/;.*/, ""))).toEqual([
       "directory.yaml cannot be read: it is no regular file",
       expect.stringMatching(/^link\.yaml cannot be read: .*no such file/),
       "pipe.yaml cannot be read: it is no regular file",
