@@ -1,20 +1,15 @@
 /** What an agent knows of policy, as a test says: two pods of this node, shop/web and shop/db, and one elsewhere, shop/far. */
 import type { Drop } from "../../agent/policy/drop.ts";
 import type { DropHistory, PolicyView, ViewedEndpoint } from "../../agent/policy/view.ts";
-import { type Address, formatAddress, parseAddress } from "../../lib/addresses/address.ts";
+import { formatAddress } from "../../lib/addresses/address.ts";
 import type { NewEndpoint } from "../../main-plugin/policy.ts";
 import type { Judgement, PolicyStatus, SideJudgement } from "../../policy/model.ts";
-
-export function addressOf(text: string): Address {
-  const address = parseAddress(text);
-  if (address === undefined) throw new Error(`no address: ${text}`);
-  return address;
-}
+import { address } from "./cluster.ts";
 
 export const ENDPOINTS: readonly ViewedEndpoint[] = [
-  { hostInterface: "caliweb", pod: "shop/web", addresses: ["10.0.0.2", "fd00::2"].map(addressOf) },
-  { hostInterface: "calidb", pod: "shop/db", addresses: ["10.0.0.1", "fd00::1"].map(addressOf) },
-  { hostInterface: "calibare", pod: undefined, addresses: [addressOf("10.0.0.3")] },
+  { hostInterface: "caliweb", pod: "shop/web", addresses: ["10.0.0.2", "fd00::2"].map(address) },
+  { hostInterface: "calidb", pod: "shop/db", addresses: ["10.0.0.1", "fd00::1"].map(address) },
+  { hostInterface: "calibare", pod: undefined, addresses: [address("10.0.0.3")] },
 ];
 
 export const DENIES: SideJudgement = {
@@ -67,7 +62,7 @@ export const DROP: Drop = {
 /** What an ADD of shop/web tells before it makes the link. */
 export const NEW: NewEndpoint = {
   hostInterface: "cali1",
-  addresses: [addressOf("10.0.0.1")],
+  addresses: [address("10.0.0.1")],
   pod: { namespace: "shop", name: "web", uid: "u1", runtimeUid: undefined, labels: {} },
 };
 
@@ -84,8 +79,8 @@ export function policyView(given: Partial<PolicyView> = {}): PolicyView {
     policies: () => [],
     judge: () => DENIED,
     endpoints: () => ENDPOINTS,
-    addressesOf: (pod) => (pod === "shop/far" ? [addressOf("10.9.0.1")] : []),
-    podAt: (address) => (formatAddress(address) === "10.9.0.1" ? "shop/far" : undefined),
+    addressesOf: (pod) => (pod === "shop/far" ? [address("10.9.0.1")] : []),
+    podAt: (one) => (formatAddress(one) === "10.9.0.1" ? "shop/far" : undefined),
     portsOf: async () => [],
     identityOf: (pod) => (pod === "shop/web" ? 4711 : undefined),
     realisation: () => ({ resourceVersion: "1", pending: [] }),

@@ -2,15 +2,10 @@
 
 import type { OwnNode, ProvenNode, RoutedBlock, RoutedPool, TunnelEnd } from "../../agent/routes/model.ts";
 import type { NodeNetwork } from "../../dataplane/dataplane.ts";
-import { type Address, formatAddress, formatPrefix, parseAddress } from "../../lib/addresses/address.ts";
+import { type Address, formatAddress, formatPrefix } from "../../lib/addresses/address.ts";
 import { Claimed } from "../../lib/system/claimed.ts";
+import { address } from "./cluster.ts";
 import { prefix } from "./desired-state.ts";
-
-export function address(text: string): Address {
-  const parsed = parseAddress(text);
-  if (parsed === undefined) throw new Error(`${text} is no address`);
-  return parsed;
-}
 
 /** One value a family. */
 function each<T>(values: readonly T[], addressOf: (value: T) => Address): Partial<Record<4 | 6, T>> {

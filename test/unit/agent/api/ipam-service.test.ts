@@ -1,7 +1,8 @@
 import { errorAnswer } from "../../../../agent/api/error-answer.ts";
 import { IpamService } from "../../../../agent/api/ipam-service.ts";
 import type { NodeRecord } from "../../../../ipam-plugin/host-scope/node-record.ts";
-import { type Address, formatAddress, parseAddress } from "../../../../lib/addresses/address.ts";
+import { type Address, formatAddress } from "../../../../lib/addresses/address.ts";
+import { address } from "../../../support/cluster.ts";
 import { prefix } from "../../../support/desired-state.ts";
 import { GrantFileSystem, type HostScopeOptions, hostScopeOf } from "../../../support/grant-directories.ts";
 
@@ -20,11 +21,10 @@ class World {
   /** The service as an agent has it after a start. */
   start(): IpamService {
     const hostScope = hostScopeOf({ ...this.#options, directory: this.files.connect(), nowMs: () => this.now });
-    const router = parseAddress("10.60.0.99");
     const record: NodeRecord = {
       node: "node1",
       bootId: "boot",
-      ipv4: { cidr: prefix("10.60.0.0/24"), source: "spec", ...(router === undefined ? {} : { router }) },
+      ipv4: { cidr: prefix("10.60.0.0/24"), source: "spec", router: address("10.60.0.99") },
       exclusions: [],
       strategy: "contiguous",
       cooldownMs: 0,

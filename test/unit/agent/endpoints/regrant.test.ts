@@ -7,13 +7,12 @@ import type { EndpointRecord } from "../../../../handover/record.ts";
 import type { Owner } from "../../../../ipam-plugin/host-scope/grant-directory.ts";
 import { openGrantDirectory } from "../../../../ipam-plugin/host-scope/grant-directory.ts";
 import { GrantFiles } from "../../../../ipam-plugin/host-scope/grant-files.ts";
-import { parseAddress } from "../../../../lib/addresses/address.ts";
+import { address } from "../../../support/cluster.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
 import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
 const ADDRESS = "10.62.0.3";
 const NOW_MS = 1_000_000;
-const address = parseAddress(ADDRESS) ?? { family: 4, value: 0n };
 const OWNER: Owner = { kind: "attachment", network: "net1", containerId: "cid4", ifname: "eth0" };
 
 const directory = fresh(() => new TemporaryDirectory());
@@ -37,7 +36,7 @@ async function restore(...records: readonly EndpointRecord[]): Promise<void> {
   });
 }
 
-const grantOf = async () => (await files.read(address))?.grant;
+const grantOf = async () => (await files.read(address(ADDRESS)))?.grant;
 
 describe("the grant of a restored endpoint", () => {
   it("is made again when its file is lost, with the endpoint and the token of the record", async () => {
@@ -50,7 +49,7 @@ describe("the grant of a restored endpoint", () => {
     ["of the same attachment", OWNER, "another"],
     ["of a name that registered the endpoint with this token", { kind: "name", name: "client" }, "token4"],
   ] as const)("stays as it is when the file is there: %s", async (_, owner, token) => {
-    await files.create(address, { owner, token, grantedAtMs: 1 });
+    await files.create(address(ADDRESS), { owner, token, grantedAtMs: 1 });
     await restore(endpoint());
     expect(await grantOf()).toEqual({ owner, token, grantedAtMs: 1 });
     expect(told).toEqual([]);
@@ -58,7 +57,7 @@ describe("the grant of a restored endpoint", () => {
 
   it("is left to somebody else who has it by now, and reported", async () => {
     const other: Owner = { ...OWNER, containerId: "other" };
-    await files.create(address, { owner: other, token: "theirs", grantedAtMs: 1 });
+    await files.create(address(ADDRESS), { owner: other, token: "theirs", grantedAtMs: 1 });
     await restore(endpoint());
     expect(await grantOf()).toEqual({ owner: other, token: "theirs", grantedAtMs: 1 });
     expect(told).toEqual([`4 ${ADDRESS}: it is granted to net1:other:eth0`]);

@@ -4,8 +4,9 @@ import type { LoggedPacket } from "../../../../dataplane/nflog/message.ts";
 import { logPrefix } from "../../../../dataplane/nftables/policy/log-prefix.ts";
 import { formatAddress } from "../../../../lib/addresses/address.ts";
 import type { Judgement, SideJudgement } from "../../../../policy/model.ts";
+import { address } from "../../../support/cluster.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
-import { addressOf, DENIES } from "../../../support/policy-view.ts";
+import { DENIES } from "../../../support/policy-view.ts";
 
 const DENIED: SideJudgement = { ...DENIES, decidedBy: undefined, reason: "no rule of shop/close allows port 8081" };
 const PODS: Readonly<Record<string, string>> = { "10.0.0.1": "shop/db", "10.0.0.2": "shop/web" };
@@ -27,8 +28,8 @@ const PACKET: LoggedPacket = {
   outInterface: 9,
   sequence: 1,
   header: {
-    source: addressOf("10.0.0.1"),
-    destination: addressOf("10.0.0.2"),
+    source: address("10.0.0.1"),
+    destination: address("10.0.0.2"),
     protocol: 6,
     sourcePort: 40_000,
     destinationPort: 8081,

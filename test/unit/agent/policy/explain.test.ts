@@ -2,7 +2,8 @@ import { explain, hostEndNamed, type Question } from "../../../../agent/policy/e
 import type { PolicyView } from "../../../../agent/policy/view.ts";
 import { type Address, formatAddress } from "../../../../lib/addresses/address.ts";
 import type { Flow } from "../../../../policy/model.ts";
-import { ALLOWS, addressOf, DENIED, DENIES, DROP, ENDPOINTS, policyView } from "../../../support/policy-view.ts";
+import { address } from "../../../support/cluster.ts";
+import { ALLOWS, DENIED, DENIES, DROP, ENDPOINTS, policyView } from "../../../support/policy-view.ts";
 
 const nobody = () => false;
 const ask = (question: Partial<Question>, given: Partial<PolicyView> = {}, isOwn: (address: Address) => boolean = nobody) =>
@@ -51,7 +52,7 @@ describe("an explanation", () => {
     const [far] = (await ask({ to: "shop/far" }, { judge })).pairs;
     expect(far?.notes).toEqual(["the labels of shop/far are not known yet: nothing here judges its ingress"]);
     const outside = await ask({ to: "203.0.113.7" }, { judge });
-    expect(outside.to).toEqual({ pod: undefined, hostInterface: undefined, addresses: [addressOf("203.0.113.7")], identity: undefined });
+    expect(outside.to).toEqual({ pod: undefined, hostInterface: undefined, addresses: [address("203.0.113.7")], identity: undefined });
     expect(outside.pairs[0]?.notes).toEqual(["203.0.113.7 is no pod that is known: nothing here judges its side"]);
   });
 
@@ -79,7 +80,7 @@ describe("an explanation", () => {
   });
 
   it("does not grow with the addresses of its ends, nor with their names", async () => {
-    const many = Array.from({ length: 50 }, (_, i) => addressOf(`10.1.0.${i}`));
+    const many = Array.from({ length: 50 }, (_, i) => address(`10.1.0.${i}`));
     const addressesOf = () => many;
     expect((await ask({ from: "a/b", to: "c/d" }, { addressesOf })).pairs).toHaveLength(16);
     await expect(ask({ to: `a/${"\u0007".repeat(5_000)}` })).rejects.toThrow(/^.{1,2500}$/);

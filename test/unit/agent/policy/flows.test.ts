@@ -4,10 +4,11 @@ import type { TrackedFlow } from "../../../../dataplane/conntrack/message.ts";
 import type { EndpointPolicy, PacketPolicy, Permissions } from "../../../../dataplane/packet-policy.ts";
 import { formatAddress } from "../../../../lib/addresses/address.ts";
 import type { EngineChange, SideJudgement } from "../../../../policy/model.ts";
+import { address } from "../../../support/cluster.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
-import { addressOf, DENIES } from "../../../support/policy-view.ts";
+import { DENIES } from "../../../support/policy-view.ts";
 
-const [POD, PEER, SERVICE] = [addressOf("10.0.0.1"), addressOf("10.0.0.2"), addressOf("10.96.0.1")];
+const [POD, PEER, SERVICE] = [address("10.0.0.1"), address("10.0.0.2"), address("10.96.0.1")];
 const UDP = 17;
 const TCP = 6;
 
@@ -158,8 +159,8 @@ describe("running connections", () => {
     const { flows, asked, clock } = world({ verdict: "allow" });
     await flows.given([POD]);
     expect(asked).toEqual([]);
-    await flows.given([addressOf("10.0.0.9")]);
-    await flows.given([addressOf("10.0.0.9")]);
+    await flows.given([address("10.0.0.9")]);
+    await flows.given([address("10.0.0.9")]);
     expect(asked).toEqual([["10.0.0.9"]]);
     flows.released([POD]);
     await flows.given([POD]);
@@ -188,7 +189,7 @@ describe("running connections", () => {
   it("are ended before an address is given while it is not known yet which addresses have some", async () => {
     const listed = Promise.withResolvers<void>();
     const { flows, asked } = world({ verdict: "allow" }, undefined, () => listed.promise);
-    const given = flows.given([addressOf("10.0.0.9")]);
+    const given = flows.given([address("10.0.0.9")]);
     expect(asked).toEqual([]);
     listed.resolve();
     await given;

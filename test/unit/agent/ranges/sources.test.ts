@@ -4,18 +4,13 @@ import { type NodeCidrFlags, nodeCidrOptions } from "../../../../agent/addresses
 import { chooseHostAddress, exclusionsOf, type HostFacts, type LinkAddress } from "../../../../agent/addresses/ranges/own-addresses.ts";
 import { decideRanges, describeRange, type SourceInput } from "../../../../agent/addresses/ranges/sources.ts";
 import type { NodeRecord } from "../../../../ipam-plugin/host-scope/node-record.ts";
-import { type Address, formatAddress, formatPrefix, parseAddress } from "../../../../lib/addresses/address.ts";
+import { type Address, formatAddress, formatPrefix } from "../../../../lib/addresses/address.ts";
+import { address } from "../../../support/cluster.ts";
 import { prefix } from "../../../support/desired-state.ts";
 import { RANGE_FLAGS } from "../../../support/range-flags.ts";
 
 const OUR4 = "network.tortie.dev/ipv4-pod-cidr";
 const SOURCE = "network.tortie.dev/pod-cidr-source";
-
-function address(text: string): Address {
-  const parsed = parseAddress(text);
-  if (parsed === undefined) throw new Error(`${text} is no address`);
-  return parsed;
-}
 
 function node(facts: Partial<NodeFacts> = {}): NodeFacts {
   return { name: "node1", createdAt: "2026-11-20T10:00:00Z", podCIDRs: [], podCIDR: "", annotations: {}, addresses: [], ...facts };

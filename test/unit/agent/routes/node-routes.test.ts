@@ -2,8 +2,9 @@ import type { ProvenNode } from "../../../../agent/routes/model.ts";
 import { NodeRoutes, type NodeRoutesParts } from "../../../../agent/routes/node-routes.ts";
 import { NO_NODE_STATE, type NodeState } from "../../../../dataplane/dataplane.ts";
 import type { NetworkFacts } from "../../../../dataplane/linux/host-facts.ts";
+import { address } from "../../../support/cluster.ts";
 import { fresh } from "../../../support/fixtures.ts";
-import { address, routedBlock, routedNode, routeTexts } from "../../../support/routed-cluster.ts";
+import { routedBlock, routedNode, routeTexts } from "../../../support/routed-cluster.ts";
 
 const SEES_NOTHING: NetworkFacts = {
   addresses: [{ address: address("172.20.1.1"), length: 24, mtu: 1500, index: 2, link: "eth0", isUp: true, scope: 0 }],

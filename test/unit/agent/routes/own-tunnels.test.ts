@@ -2,11 +2,11 @@ import type { ProvenNode, RoutedPool } from "../../../../agent/routes/model.ts";
 import { OwnTunnels } from "../../../../agent/routes/own-node.ts";
 import { Allocator } from "../../../../ipam-plugin/allocator/allocator.ts";
 import { formatAddress, formatPrefix } from "../../../../lib/addresses/address.ts";
-import { host } from "../../../support/cluster.ts";
+import { address, host } from "../../../support/cluster.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { fresh } from "../../../support/fixtures.ts";
 import { type MemoryDatastore, MemoryStore } from "../../../support/memory-datastore.ts";
-import { address, ownNode, routedNode, routedPool } from "../../../support/routed-cluster.ts";
+import { ownNode, routedNode, routedPool } from "../../../support/routed-cluster.ts";
 import { samplePool } from "../../../support/samples.ts";
 
 const UNDERLAY = ownNode("one", ["172.20.1.1/24", "fd20:1::1/64"]).underlay;

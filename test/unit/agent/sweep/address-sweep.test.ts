@@ -11,11 +11,12 @@ import { hostScopeFiles } from "../../../../ipam-plugin/host-scope/files.ts";
 import type { Owner } from "../../../../ipam-plugin/host-scope/grant-directory.ts";
 import type { HostScope } from "../../../../ipam-plugin/host-scope/host-scope.ts";
 import { hostScopeWith } from "../../../../ipam-plugin/host-scope/open.ts";
-import { type Address, formatAddress, parseAddress } from "../../../../lib/addresses/address.ts";
+import { formatAddress } from "../../../../lib/addresses/address.ts";
 import type { Pod } from "../../../../lib/kubernetes/objects.ts";
 import { decodePod } from "../../../../lib/kubernetes/objects.ts";
 import { NEVER } from "../../../../lib/system/waiting.ts";
 import { podHostInterfaceName } from "../../../../lib/workload/names.ts";
+import { address } from "../../../support/cluster.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
@@ -36,8 +37,6 @@ let isLocked: boolean;
 let released: string[];
 let unread: readonly string[];
 let sweep: AddressSweep;
-
-const address = (text: string): Address => parseAddress(text) ?? { family: 4, value: 0n };
 
 function link(name: string, alias = ""): HostLink {
   return { index: 7, name, alias, isUp: true, kind: "veth" };

@@ -1,10 +1,9 @@
 /** What stands for the addresses of a container whose interfaces the store keeps together, as blocks do. */
 import { type Holder, Witnesses, type WitnessParts } from "../../../../agent/sweep/witnesses.ts";
 import { attachmentAlias } from "../../../../dataplane/alias.ts";
-import { type Address, parseAddress } from "../../../../lib/addresses/address.ts";
 import { decodePod } from "../../../../lib/kubernetes/objects.ts";
+import { address } from "../../../support/cluster.ts";
 
-const address = (text: string): Address => parseAddress(text) ?? { family: 4, value: 0n };
 const HOLDER: Holder = { network: "net", containerId: "c1", addresses: [address("10.62.0.3"), address("fd00::3")] };
 const NOTHING: WitnessParts = { direct: () => ({ records: [], unreadable: [] }), records: () => [], links: () => [], pods: undefined };
 
