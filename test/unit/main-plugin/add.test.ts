@@ -5,7 +5,7 @@ import { Sandbox } from "../../../lib/system/sandbox.ts";
 import { add } from "../../../main-plugin/add.ts";
 import { resolveAddCall } from "../../../main-plugin/call.ts";
 import { fresh } from "../../support/fixtures.ts";
-import { PodNode } from "../../support/pod-node.ts";
+import { type PodCall, PodNode } from "../../support/pod-node.ts";
 import { samplePool } from "../../support/samples.ts";
 import { phrases } from "../../support/words.ts";
 
@@ -92,8 +92,13 @@ describe("ADD of a pod", () => {
     expect(node.effects).not.toContain("namespace");
   });
 
-  it("is refused without a sandbox before anything is asked", async () => {
-    await expect(node.add({ netns: "/run/netns/tortie-no-such-namespace" })).rejects.toMatchObject({ word: "netns-missing" });
+  const noNodeName = { nodename_file_optional: false, nodename_file: "/nonexistent/nodename" };
+  it.each<[string, PodCall, string]>([
+    ["without a sandbox before anything is asked", { netns: "/run/netns/tortie-no-such-namespace" }, "netns-missing"],
+    ["where the file with the node's name is missing and wanted", { conf: noNodeName }, "nodename-file-missing"],
+    ["for a container that is no pod before anything is asked", { args: "IgnoreUnknown=1" }, "arguments-invalid"],
+  ])("is refused %s", async (_, call, word) => {
+    await expect(node.add(call)).rejects.toMatchObject({ word });
     expect(node.effects).toEqual([]);
   });
 
@@ -103,17 +108,6 @@ describe("ADD of a pod", () => {
     await expect(add(resolveAddCall(call), { ...own, datastore })).rejects.toMatchObject({
       message: "error creating calico client: arranged",
     });
-  });
-
-  it("is refused where the file with the node's name is missing and wanted", async () => {
-    const conf = { nodename_file_optional: false, nodename_file: "/nonexistent/nodename" };
-    await expect(node.add({ conf })).rejects.toMatchObject({ word: "nodename-file-missing" });
-    expect(node.effects).toEqual([]);
-  });
-
-  it("is refused for a container that is no pod before anything is asked", async () => {
-    await expect(node.add({ args: "IgnoreUnknown=1" })).rejects.toMatchObject({ word: "arguments-invalid" });
-    expect(node.effects).toEqual([]);
   });
 
   it("is refused for a pod that no node has", async () => {

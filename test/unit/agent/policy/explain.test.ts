@@ -63,20 +63,12 @@ describe("an explanation", () => {
   });
 
   it("is refused for ends that nobody knows, that could be several, or that have no family in common", async () => {
-    const word = async (question: Partial<Question>, given: Partial<PolicyView> = {}) => {
-      try {
-        await ask(question, given);
-      } catch (error) {
-        return error instanceof Error && "word" in error ? error.word : error;
-      }
-      return "nothing";
-    };
-    expect(await word({ to: "shop/nobody" })).toBe("policy-end-unknown");
-    expect(await word({ to: "nobody" })).toBe("policy-end-unknown");
-    expect(await word({ from: "fd00::9", to: "calibare" })).toBe("call-invalid");
+    await expect(ask({ to: "shop/nobody" })).rejects.toMatchObject({ word: "policy-end-unknown" });
+    await expect(ask({ to: "nobody" })).rejects.toMatchObject({ word: "policy-end-unknown" });
+    await expect(ask({ from: "fd00::9", to: "calibare" })).rejects.toMatchObject({ word: "call-invalid" });
     const twice = [...ENDPOINTS, { hostInterface: "caliother", pod: "test/web", addresses: [] }];
-    expect(await word({ to: "web" }, { endpoints: () => twice })).toBe("endpoint-ambiguous");
-    expect(await word({ to: "test/web" }, { endpoints: () => twice })).toBe("call-invalid");
+    await expect(ask({ to: "web" }, { endpoints: () => twice })).rejects.toMatchObject({ word: "endpoint-ambiguous" });
+    await expect(ask({ to: "test/web" }, { endpoints: () => twice })).rejects.toMatchObject({ word: "call-invalid" });
   });
 
   it("does not grow with the addresses of its ends, nor with their names", async () => {
