@@ -6,6 +6,7 @@ import { formatAddress } from "../../../../lib/addresses/address.ts";
 import type { Judgement, SideJudgement } from "../../../../policy/model.ts";
 import { address } from "../../../support/cluster.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
+import { fresh } from "../../../support/fixtures.ts";
 import { DENIES } from "../../../support/policy-view.ts";
 
 const DENIED: SideJudgement = { ...DENIES, decidedBy: undefined, reason: "no rule of shop/close allows port 8081" };
@@ -99,9 +100,10 @@ const at = (outInterface: number): LoggedPacket => ({ ...PACKET, outInterface })
 const MANY: DropWitness = { ...witness(), nameOf: (index) => `cali${index}`, podBehind: () => undefined };
 
 describe("the history of drops", () => {
+  const clock = fresh(() => new FakeClock());
+  const drops = fresh(() => new Drops(MANY, clock));
+
   it("has the last hundred of an endpoint, oldest first", async () => {
-    const clock = new FakeClock();
-    const drops = new Drops(MANY, clock);
     for (let i = 0; i < MOST_OF_AN_ENDPOINT + 5; i++) {
       await clock.advance(1);
       drops.take([at(1)]);
@@ -118,8 +120,6 @@ describe("the history of drops", () => {
   });
 
   it("keeps within its bounds however many endpoints drop, and forgets the quietest first", async () => {
-    const clock = new FakeClock();
-    const drops = new Drops(MANY, clock);
     for (let i = 0; i < 2 * MOST_IN_ALL; i++) {
       if (i % 500 === 0) await clock.advance(1000);
       drops.take([at(i)]);
@@ -131,8 +131,6 @@ describe("the history of drops", () => {
   });
 
   it("looks at so many packets in a second, and counts the others", async () => {
-    const clock = new FakeClock();
-    const drops = new Drops(MANY, clock);
     drops.take(Array.from({ length: MOST_A_SECOND + 7 }, () => at(1)));
     expect(drops.missed).toBe(7);
     await clock.advance(1000);
@@ -143,13 +141,13 @@ describe("the history of drops", () => {
   });
 
   it("tells each follower until it leaves", () => {
-    const drops = new Drops(witness(), new FakeClock());
+    const few = new Drops(witness(), clock);
     const seen: string[] = [];
     const follower = ({ hostInterface }: Drop) => void seen.push(hostInterface);
-    const ends = [drops.follow(follower), drops.follow(follower)];
-    drops.take([PACKET]);
+    const ends = [few.follow(follower), few.follow(follower)];
+    few.take([PACKET]);
     ends[0]?.();
-    drops.take([PACKET, { ...PACKET, prefix: "somebody else's" }]);
+    few.take([PACKET, { ...PACKET, prefix: "somebody else's" }]);
     expect(seen).toEqual(["caliweb", "caliweb", "caliweb"]);
   });
 });

@@ -13,18 +13,17 @@ import type { HostScope } from "../../../../ipam-plugin/host-scope/host-scope.ts
 import { hostScopeWith } from "../../../../ipam-plugin/host-scope/open.ts";
 import { formatAddress } from "../../../../lib/addresses/address.ts";
 import type { Pod } from "../../../../lib/kubernetes/objects.ts";
-import { decodePod } from "../../../../lib/kubernetes/objects.ts";
 import { NEVER } from "../../../../lib/system/waiting.ts";
 import { podHostInterfaceName } from "../../../../lib/workload/names.ts";
 import { address } from "../../../support/cluster.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
+import { podOf } from "../../../support/pods.ts";
 
 const ADDRESS = "10.62.0.3";
-const ATTACHMENT = { network: "net", containerId: "c1", ifname: "eth0" } as const;
+const ATTACHMENT = { network: "net", containerId: "c1", ifname: "eth0" };
 const OWNER: Owner = { kind: "attachment", ...ATTACHMENT, pod: "default/web" };
-const RECORDED = { network: "net", containerId: "c1", ifname: "eth0" };
 
 let clock: FakeClock;
 const directory = fresh(() => new TemporaryDirectory());
@@ -42,13 +41,8 @@ function link(name: string, alias = ""): HostLink {
   return { index: 7, name, alias, isUp: true, kind: "veth" };
 }
 
-function pod(name: string, changes: { podIP?: string; annotations?: Record<string, string> } = {}): Pod {
-  const { podIP, annotations } = changes;
-  return decodePod({
-    metadata: { name, namespace: "default", uid: `uid-${name}`, ...(annotations === undefined ? {} : { annotations }) },
-    spec: { nodeName: "node1" },
-    status: podIP === undefined ? {} : { podIP, podIPs: [{ ip: podIP }] },
-  });
+function pod(name: string, { podIP = "", annotations = {} } = {}): Pod {
+  return podOf({ namespace: "default", name, uid: `uid-${name}`, annotations, podIP, podIPs: podIP === "" ? [] : [podIP] });
 }
 
 /** As old as the clock's beginning, and older than an ADD may be. */
@@ -174,7 +168,7 @@ describe("a grant that nothing stands for", () => {
     sweep = new AddressSweep({ ...others, store: { kind: store.kind, list } });
     await sweep.run(ending.signal);
     ending = undefined;
-    const held = ["c1", "c2"].map((containerId) => recordOf(4, { attachment: { ...RECORDED, containerId } }));
+    const held = ["c1", "c2"].map((containerId) => recordOf(4, { attachment: { ...ATTACHMENT, containerId } }));
 
     records = held;
     await clock.advance(60_000);
@@ -188,7 +182,7 @@ describe("a grant that nothing stands for", () => {
 
   it("is released although the pod's new container has a link, an address and an endpoint of its own", async () => {
     links = [link("cali1", attachmentAlias({ ...ATTACHMENT, containerId: "new", workload: "default/web" }))];
-    records = [recordOf(4, { attachment: { ...RECORDED, containerId: "new" } })];
+    records = [recordOf(4, { attachment: { ...ATTACHMENT, containerId: "new" } })];
     pods = { isComplete: true, list: [pod("web", { podIP: "10.62.0.9" })], onServer: pod("web", { podIP: "10.62.0.9" }) };
     await looks(2);
     expect(await granted()).toEqual([]);
@@ -242,10 +236,10 @@ describe("a grant stays", () => {
     pods = { isComplete, list, onServer };
   };
   const kept: readonly (readonly [string, () => void])[] = [
-    ["of an endpoint", endpoint({ attachment: RECORDED })],
-    ["of an ADD that the agent has begun", endpoint({ attachment: RECORDED, phase: "creating" })],
+    ["of an endpoint", endpoint({ attachment: ATTACHMENT })],
+    ["of an ADD that the agent has begun", endpoint({ attachment: ATTACHMENT, phase: "creating" })],
     ["that an endpoint of another name has", endpoint({ addresses: named })],
-    ["with a record of direct mode", beside({ attachment: RECORDED })],
+    ["with a record of direct mode", beside({ attachment: ATTACHMENT })],
     ["whose address a record of direct mode names", beside({ addresses: named })],
     ["whose link says whose it is", hostLink("x", attachmentAlias(ATTACHMENT))],
     ["whose link says of which pod it is too", hostLink("x", attachmentAlias({ ...ATTACHMENT, workload: "default/web" }))],

@@ -22,7 +22,11 @@ beforeEach(() => {
   differences = [];
   mends = [];
   contested = new Map();
-  drift = new Drift({
+  drift = driftWith({});
+});
+
+function driftWith(change: Partial<ConstructorParameters<typeof Drift>[0]>): Drift {
+  return new Drift({
     clock,
     endpoints: () => endpoints,
     drift: async () => {
@@ -35,8 +39,9 @@ beforeEach(() => {
     },
     onContested: (id, what) => (what === undefined ? contested.delete(id) : contested.set(id, what)),
     onFound: () => {},
+    ...change,
   });
-});
+}
 
 async function looks(count: number, pauseMs = 60_000): Promise<void> {
   for (let look = 0; look < count; look++) {
@@ -130,18 +135,12 @@ describe("G2: an endpoint whose sandbox cannot be proven", () => {
 it("S4: lets waiting work run before each endpoint", async () => {
   endpoints = [4, 5, 6];
   const order: string[] = [];
-  const told = new Drift({
-    clock,
-    endpoints: () => endpoints,
+  const told = driftWith({
     drift: async (id) => {
       order.push(`endpoint ${id}`);
       setImmediate(() => order.push(`call after ${id}`));
       return [];
     },
-    mend: () => {},
-    onUnproven: () => {},
-    onContested: () => {},
-    onFound: () => {},
   });
 
   await told.run(NEVER);

@@ -1,8 +1,8 @@
 /** What stands for the addresses of a container whose interfaces the store keeps together, as blocks do. */
 import { type Holder, Witnesses, type WitnessParts } from "../../../../agent/sweep/witnesses.ts";
 import { attachmentAlias } from "../../../../dataplane/alias.ts";
-import { decodePod } from "../../../../lib/kubernetes/objects.ts";
 import { address } from "../../../support/cluster.ts";
+import { podOf } from "../../../support/pods.ts";
 
 const HOLDER: Holder = { network: "net", containerId: "c1", addresses: [address("10.62.0.3"), address("fd00::3")] };
 const NOTHING: WitnessParts = { direct: () => ({ records: [], unreadable: [] }), records: () => [], links: () => [], pods: undefined };
@@ -35,19 +35,13 @@ describe("The addresses of a container, whichever its interface,", () => {
 
   it("S11: are asked of each pod's annotations once in a look, and of no other pod's", () => {
     const reads: string[] = [];
-    const podNamed = (name: string) => {
-      const { annotations, ...pod } = decodePod({
-        metadata: { name, namespace: "default", uid: name, annotations: { a: "10.0.0.9" } },
-        status: { podIP: "10.0.0.8" },
-      });
-      return {
-        ...pod,
-        get annotations() {
-          reads.push(name);
-          return annotations;
-        },
-      };
-    };
+    const podNamed = (name: string) => ({
+      ...podOf({ namespace: "default", name, uid: name, podIP: "10.0.0.8" }),
+      get annotations() {
+        reads.push(name);
+        return { a: "10.0.0.9" };
+      },
+    });
     const pods = { isComplete: true, list: () => ["a", "b", "c"].map(podNamed), read: async () => undefined };
     const seen = new Witnesses({ ...NOTHING, pods });
     for (let times = 0; times < 5; times++) expect(seen.mayUse({ ...HOLDER, pod: "default/b" })).toBe(false);
@@ -55,11 +49,7 @@ describe("The addresses of a container, whichever its interface,", () => {
   });
 
   it("are used as long as a pod names one of them", () => {
-    const pod = decodePod({
-      metadata: { name: "b", namespace: "default", uid: "u" },
-      spec: { nodeName: "node1" },
-      status: { podIP: "fd00::3", podIPs: [{ ip: "fd00::3" }] },
-    });
+    const pod = podOf({ namespace: "default", name: "b", podIP: "fd00::3", podIPs: ["fd00::3"] });
     const pods = { isComplete: true, list: () => [pod], read: async () => undefined };
     expect(mayUse({ pods })).toBe(true);
     expect(mayUse({ pods }, { ...HOLDER, addresses: [address("10.62.0.4")] })).toBe(false);
