@@ -19,12 +19,6 @@ import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 const ROOT = "/apis/tortie.dev/v1alpha1";
 const WEB = `${ROOT}/namespaces/shop/tortieendpoints/web`;
 
-interface Asked {
-  readonly namespace: string;
-  readonly name?: string;
-  readonly body?: unknown;
-}
-
 const directory = fresh(() => new TemporaryDirectory());
 
 class World implements AsyncDisposable {
@@ -49,7 +43,7 @@ class World implements AsyncDisposable {
     const { clock, controllers, directory } = this;
     const ask =
       (method: HttpMethod) =>
-      async ({ namespace, name, body }: Asked) => {
+      async ({ namespace, name, body }: { namespace: string; name?: string; body?: unknown }) => {
         const path = `${ROOT}/namespaces/${namespace}/tortieendpoints${name === undefined ? "" : `/${name}`}`;
         try {
           return JSON.parse(await this.api.request({ method, path, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }));

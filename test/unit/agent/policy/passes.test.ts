@@ -49,6 +49,14 @@ function world(change: Partial<PassParts["table"]> = {}) {
   return { clock, passes, asked, drift, log, tell, inParts: (count: number) => (parts = count) };
 }
 
+/** The same, some time after everything was known and compared. */
+async function opened(change: Partial<PassParts["table"]> = {}) {
+  const made = world(change);
+  made.passes.open();
+  await made.clock.advance(1_000);
+  return made;
+}
+
 describe("passes of policy", () => {
   it("do nothing before everything is known, and begin with a comparison of the whole table", async () => {
     const { clock, passes, asked, tell } = world();
@@ -61,9 +69,7 @@ describe("passes of policy", () => {
   });
 
   it("carry out the first change at once, and those of the next 100 ms together", async () => {
-    const { clock, passes, asked, tell } = world();
-    passes.open();
-    await clock.advance(1_000);
+    const { clock, asked, tell } = await opened();
     tell("a");
     await settled();
     expect(asked).toEqual(["replace", "a"]);
@@ -77,9 +83,7 @@ describe("passes of policy", () => {
   });
 
   it("do not let an ADD wait for the 100 ms", async () => {
-    const { clock, passes, asked, tell } = world();
-    passes.open();
-    await clock.advance(1_000);
+    const { clock, passes, asked, tell } = await opened();
     tell("a");
     await settled();
     tell("b");
@@ -90,9 +94,7 @@ describe("passes of policy", () => {
   });
 
   it("begin for an ADD in the turn of the event loop that tells of it, the pause of an earlier one or not", async () => {
-    const { clock, passes, asked, tell } = world();
-    passes.open();
-    await clock.advance(1_000);
+    const { clock, passes, asked, tell } = await opened();
     for (const name of ["a", "b"]) {
       let turns = 0;
       setImmediate(() => turns++);
@@ -110,9 +112,7 @@ describe("passes of policy", () => {
   });
 
   it("are shared by ADDs of a burst, four at most, and wait for no more than come one in each turn of the event loop", async () => {
-    const { clock, passes, asked, tell } = world();
-    passes.open();
-    await clock.advance(1_000);
+    const { passes, asked, tell } = await opened();
     const adds: Promise<void>[] = [];
     for (const name of ["a", "b", "c", "d", "e", "f", "g"]) {
       tell(name);
@@ -124,9 +124,7 @@ describe("passes of policy", () => {
   });
 
   it("of a burst wait no longer for other ADDs than 20 ms", async () => {
-    const { clock, passes, asked, tell } = world();
-    passes.open();
-    await clock.advance(1_000);
+    const { clock, passes, asked, tell } = await opened();
     let now = clock.now();
     jest.spyOn(clock, "now").mockImplementation(() => now);
     const adds: Promise<void>[] = [];
@@ -221,9 +219,7 @@ describe("passes of policy", () => {
 
   it("count as drift what differs although nothing was told, and nothing else", async () => {
     let found: readonly string[] = ["at the start"];
-    const { clock, passes, drift, log, tell } = world({ replace: async () => found });
-    passes.open();
-    await clock.advance(1_000);
+    const { clock, passes, drift, log, tell } = await opened({ replace: async () => found });
     expect(drift).toEqual([]);
     found = [];
     passes.compare();

@@ -1,31 +1,22 @@
 /** The fork in the road against a scripted server: for what a real agent does not do on request (A§3.10, A§11.3). */
 import { existsSync, readFileSync, statSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
-import { createServer, type Server, type Socket } from "node:net";
+import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { type CallFrame, FLAGS, FRAME_VERSION } from "../../../../handover/call-frame.ts";
 import { callLength, decodeCall, encodeAnswer } from "../../../../handover/decode-frame.ts";
 import { readBootId } from "../../../../handover/run-directory.ts";
 import { tryLockFile } from "../../../../lib/system/flock.ts";
 import { forward, type Way } from "../../../../main-plugin/to-agent/fork.ts";
-import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
+import { ending, fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
 /** What the server does with one connection, once the whole request is there. */
 type Step = (socket: Socket) => void;
 
 const directory = fresh(() => new TemporaryDirectory());
-let server: Server | undefined;
 let requests: CallFrame[];
-const open = new Set<Socket>();
 
 beforeEach(() => {
   requests = [];
-});
-afterEach(async () => {
-  for (const socket of open) socket.destroy();
-  open.clear();
-  const closing = server;
-  server = undefined;
-  if (closing !== undefined) await new Promise((done) => closing.close(done));
 });
 
 const answer =
@@ -50,7 +41,8 @@ const silent: Step = () => {};
 
 /** The n-th connection gets the n-th step, and every later one the last. */
 async function serve(...steps: readonly Step[]): Promise<void> {
-  server = createServer((socket) => {
+  const open = new Set<Socket>();
+  const server = createServer((socket) => {
     open.add(socket);
     socket.on("error", () => {});
     let received = Buffer.alloc(0);
@@ -61,7 +53,13 @@ async function serve(...steps: readonly Step[]): Promise<void> {
       (steps[requests.length - 1] ?? steps.at(-1) ?? silent)(socket);
     });
   });
-  await new Promise<void>((done) => server?.listen(join(directory.path, "cni.sock"), done));
+  await new Promise<void>((done) => server.listen(join(directory.path, "cni.sock"), done));
+  ending({
+    async [Symbol.asyncDispose]() {
+      for (const socket of open) socket.destroy();
+      await new Promise((done) => server.close(done));
+    },
+  });
 }
 
 function wasThere({ ipam = "blocks", phase = "ready", ageSeconds = 0 } = {}): void {
