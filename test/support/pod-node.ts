@@ -90,19 +90,17 @@ export class PodNode implements AsyncDisposable {
   warnings: readonly string[] = [];
   readonly #store = new MemoryStore();
   readonly #directory = mkdtempSync(join(tmpdir(), "tortie-pod-node-"));
-  readonly #isOfCluster: boolean;
-  readonly #isEtcd: boolean;
+  readonly #kind: "cluster" | "containers" | "etcd";
 
-  constructor(isOfCluster = true, isEtcd = false) {
-    this.#isOfCluster = isOfCluster;
-    this.#isEtcd = isEtcd;
+  private constructor(kind: "cluster" | "containers" | "etcd") {
+    this.#kind = kind;
     // Our own executable under the IPAM plugin's name is served in this process.
     symlinkSync(process.execPath, join(this.#directory, "calico-ipam"));
     this.datastore = this.#store.connect();
   }
 
   static create(): Promise<PodNode> {
-    return PodNode.#withStore(new PodNode());
+    return PodNode.#withStore(new PodNode("cluster"));
   }
 
   static async #withStore(node: PodNode): Promise<PodNode> {
@@ -114,12 +112,12 @@ export class PodNode implements AsyncDisposable {
 
   /** No cluster, no pods. */
   static forContainers(): PodNode {
-    return new PodNode(false);
+    return new PodNode("containers");
   }
 
   /** With the store of an etcd, which keeps endpoints as objects of their own, and no API server. */
   static forEtcd(): Promise<PodNode> {
-    return PodNode.#withStore(new PodNode(false, true));
+    return PodNode.#withStore(new PodNode("etcd"));
   }
 
   async setReady(datastoreReady: boolean | undefined): Promise<void> {
@@ -210,7 +208,7 @@ export class PodNode implements AsyncDisposable {
       containerId: container,
       netns,
       interfaceName,
-      args: args ?? (this.#isOfCluster ? "IgnoreUnknown=1;K8S_POD_NAME=cart;K8S_POD_NAMESPACE=shop" : ""),
+      args: args ?? (this.#kind === "cluster" ? "IgnoreUnknown=1;K8S_POD_NAME=cart;K8S_POD_NAMESPACE=shop" : ""),
       path: this.#directory,
       netnsOverride: true,
       stdin: new TextEncoder().encode(JSON.stringify(netconf)),
@@ -224,20 +222,21 @@ export class PodNode implements AsyncDisposable {
 
   #storeConf(): JsonObject {
     const ipam = { type: "calico-ipam" };
-    if (this.#isOfCluster) return { datastore_type: "kubernetes", ipam, policy: { type: "k8s" } };
-    if (this.#isEtcd) return { datastore_type: "etcdv3", etcd_endpoints: "http://127.0.0.1:9", ipam };
+    if (this.#kind === "cluster") return { datastore_type: "kubernetes", ipam, policy: { type: "k8s" } };
+    if (this.#kind === "etcd") return { datastore_type: "etcdv3", etcd_endpoints: "http://127.0.0.1:9", ipam };
     return { datastore_type: "local", ipam: { ...ipam, pools: [{ cidr: "10.60.0.0/26" }] } };
   }
 
   #host(): Host {
     const connected = this.#store.connect("plugin", (call) => this.#gate(call));
-    const datastore = this.#isOfCluster
-      ? this.#asOfCluster(connected)
-      : { ...connected, traits: this.#isEtcd ? ETCD_TRAITS : connected.traits, profiles: this.#profiles() };
+    const datastore =
+      this.#kind === "cluster"
+        ? this.#asOfCluster(connected)
+        : { ...connected, traits: this.#kind === "etcd" ? ETCD_TRAITS : connected.traits, profiles: this.#profiles() };
     return {
       dataplane: this.#dataplane(),
       datastore: async () => datastore,
-      core: async () => (this.#isOfCluster ? this.#core() : undefined),
+      core: async () => (this.#kind === "cluster" ? this.#core() : undefined),
       ipam: async () => createIpamHost({ datastore, log: this.#log }),
       hostScope: async () => hostScopeOf(),
       routers: async () => [],

@@ -4,6 +4,7 @@ import type { NodeRecord } from "../../../../ipam-plugin/host-scope/node-record.
 import { type Address, formatAddress } from "../../../../lib/addresses/address.ts";
 import { address } from "../../../support/cluster.ts";
 import { prefix } from "../../../support/desired-state.ts";
+import { fresh } from "../../../support/fixtures.ts";
 import { GrantFileSystem, type HostScopeOptions, hostScopeOf } from "../../../support/grant-directories.ts";
 
 const NOW = 1_787_405_600_000;
@@ -49,10 +50,13 @@ function statusOf(call: Promise<unknown>): Promise<number> {
   );
 }
 
+const world = fresh(() => new World());
+const ipam = fresh(() => world.start());
+
 describe("IPAM over the API", () => {
   it("A-P03: gives one address of each family with its token, and none when the second family is full", async () => {
-    const world = new World({ cidrs: ["10.60.0.0/30", "fd60::/64"] });
-    const ipam = world.start();
+    const small = new World({ cidrs: ["10.60.0.0/30", "fd60::/64"] });
+    const ipam = small.start();
     expect(await ipam.grant(undefined, "shop/web", false)).toEqual({
       address: {
         ipv4: "10.60.0.1",
@@ -66,7 +70,7 @@ describe("IPAM over the API", () => {
     });
     await ipam.grant(undefined, "shop/web", false);
     expect(await statusOf(ipam.grant(undefined, "shop/web", false))).toBe(507);
-    expect(world.granted()).toEqual(["10.60.0.1", "10.60.0.2", "fd60::1", "fd60::2"]);
+    expect(small.granted()).toEqual(["10.60.0.1", "10.60.0.2", "fd60::1", "fd60::2"]);
   });
 
   it("A-P04: answers 501 for a family that the node does not have, and grants nothing", async () => {
@@ -88,7 +92,6 @@ describe("IPAM over the API", () => {
   });
 
   it("A-P06: releases for the owner or by the token, once", async () => {
-    const ipam = new World().start();
     await ipam.grantAddress("10.60.0.5", "X");
     expect(await statusOf(ipam.release("10.60.0.5", { owner: "Y" }))).toBe(409);
     expect(await statusOf(ipam.release("10.60.0.5", {}))).toBe(409);
@@ -101,8 +104,6 @@ describe("IPAM over the API", () => {
   });
 
   it("A-P06: releases every address of an owner that is named instead of an address", async () => {
-    const world = new World();
-    const ipam = world.start();
     for (const owner of ["X", "X", "Y"]) await ipam.grant("ipv4", owner, false);
     await ipam.release("X", {});
     expect(await statusOf(ipam.release("nobody", {}))).toBe(404);
@@ -110,8 +111,6 @@ describe("IPAM over the API", () => {
   });
 
   it("keeps an address that an endpoint uses, whoever asks", async () => {
-    const world = new World();
-    const ipam = world.start();
     await ipam.grantAddress("10.60.0.5", "X");
     world.used.set("10.60.0.5", 7);
     await expect(ipam.release("10.60.0.5", { owner: "X" })).rejects.toMatchObject({ message: expect.stringContaining("endpoint 7") });
@@ -119,8 +118,6 @@ describe("IPAM over the API", () => {
   });
 
   it("keeps the node's own addresses out of everybody's reach", async () => {
-    const world = new World();
-    const ipam = world.start();
     await hostScopeOf({ directory: world.files.connect() }).grant({ owner: { kind: "name", name: "node/router" } });
     expect(await statusOf(ipam.grant(undefined, "node/router", false))).toBe(400);
     expect(await statusOf(ipam.grant(undefined, "", false))).toBe(400);
