@@ -51,17 +51,20 @@ function isForbidden(problem: string): boolean {
  * Joins a watch to what it tells. The watch ends with those that it belongs to.
  * @param name says what is read, for a gap before the watch has begun
  * @param tell passes on a change of one object
+ * @param isSame says that nothing has changed of what is read: then nobody is told
  */
 export function watchedPart<T>(
   name: string,
   begin: () => ResourceCache<T>,
   tell: (change: CacheChange<T>, to: Telling) => void,
+  isSame: (before: T | undefined, after: T | undefined) => boolean = () => false,
 ): SourcePart {
   let cache: ResourceCache<T> | undefined;
   return {
     start(to) {
       cache = begin();
       cache.onChange((change) => {
+        if (isSame(change.before, change.after)) return;
         tell(change, to);
         to.changed();
       });
@@ -77,6 +80,10 @@ export function watchedPart<T>(
       // Nothing of its own is open.
     },
   };
+}
+
+function isEqual(before: unknown, after: unknown): boolean {
+  return Bun.deepEquals(before, after);
 }
 
 export function policiesOf(informers: Watching): SourcePart {
@@ -96,9 +103,7 @@ export function namespacesOf(informers: Watching): SourcePart {
   const decode = (object: Fields): Labels => metadataOf(object).labels;
   const heartbeatSeconds = HEARTBEAT_SECONDS;
   const begin = () => informers.watch({ name, path: "/api/v1/namespaces", decode, isMetadataOnly: true, heartbeatSeconds });
-  return watchedPart(name, begin, ({ key, before, after }, { sink }) => {
-    if (!Bun.deepEquals(before, after)) sink.setNamespace(key, after);
-  });
+  return watchedPart(name, begin, ({ key, after }, { sink }) => sink.setNamespace(key, after), isEqual);
 }
 
 export const PODS = "/api/v1/pods";
@@ -194,10 +199,8 @@ function heldBlock({ cidr, allocated }: WatchedBlock): HeldBlock {
 export function rangesOf(informers: Watching): SourcePart {
   const name = "ranges of nodes";
   const begin = () => informers.watch({ name, path: "/api/v1/nodes", decode: decodeRanges });
-  return watchedPart(name, begin, ({ key, before, after }, { book }) => {
-    // Kubelet writes its Node object every few minutes.
-    if (!Bun.deepEquals(before, after)) book.setRanges(key, after ?? []);
-  });
+  // Kubelet writes its Node object every few minutes.
+  return watchedPart(name, begin, ({ key, after }, { book }) => book.setRanges(key, after ?? []), isEqual);
 }
 
 function decodeRanges(object: Fields): readonly Prefix[] {
