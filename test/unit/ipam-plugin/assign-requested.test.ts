@@ -2,22 +2,22 @@
 import { assignRequested } from "../../../ipam-plugin/assign.ts";
 import { ownerAttributes, workloadOf } from "../../../ipam-plugin/workload.ts";
 import { address } from "../../support/cluster.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { IpamNode } from "../../support/ipam-node.ts";
 
 const CONF = { ipam: { pools: [{ cidr: "10.40.0.0/24" }, { cidr: "fd80:40::/64" }] } };
 const OWNER = { type: "host", name: "node-a" } as const;
 const MINE = address("10.40.0.9");
+const node = fresh(() => new IpamNode(CONF));
 
 describe("an ADD of two addresses", () => {
   it("takes both for a container that should hold nothing, though it holds the first when the second is taken", async () => {
-    await using node = new IpamNode(CONF);
     const added = await node.add({ conf: { runtimeConfig: { ips: ["10.40.0.9", "fd80:40::9"] } } }, { mustBeNew: true });
     expect(added.addresses).toHaveLength(2);
     expect(await node.allocated()).toEqual({ "net1.c1": ["10.40.0.9", "fd80:40::9"] });
   });
 
   it("takes none when the second is another container's", async () => {
-    await using node = new IpamNode(CONF);
     await node.add({ container: "other", conf: { runtimeConfig: { ips: ["fd80:40::9"] } } });
     const adding = node.add({ conf: { runtimeConfig: { ips: ["10.40.0.9", "fd80:40::9"] } } });
     await expect(adding).rejects.toMatchObject({ word: "address-taken" });
@@ -44,7 +44,6 @@ describe("an ADD of two addresses", () => {
     ["asked for", "IP=10.40.0.9"],
     ["chosen", ""],
   ])("that is given back late leaves the address, %s, with the same container's next ADD", async (_, args) => {
-    await using node = new IpamNode(CONF);
     const first = await node.add({ args });
     await node.del();
     await node.add({ args: "IP=10.40.0.9" });

@@ -1,6 +1,8 @@
+import { fresh } from "../../support/fixtures.ts";
 import { IpamNode } from "../../support/ipam-node.ts";
 
 const CONF = { ipam: { pools: [{ cidr: "10.40.0.0/24" }] } };
+const node = fresh(() => new IpamNode(CONF));
 
 function previous(...addresses: string[]) {
   return { conf: { prevResult: { cniVersion: "1.0.0", ips: addresses.map((address) => ({ address })) } } };
@@ -8,7 +10,6 @@ function previous(...addresses: string[]) {
 
 describe("IPAM CHECK", () => {
   it("passes while every address of prevResult is the container's, whatever prefix length it has", async () => {
-    await using node = new IpamNode(CONF);
     const [first = ""] = await node.addresses();
     await node.check(previous(first));
     await node.check(previous(first.replace("/26", "/32")));
@@ -17,7 +18,6 @@ describe("IPAM CHECK", () => {
   });
 
   it("names each address that is not the container's any more", async () => {
-    await using node = new IpamNode(CONF);
     const [own = ""] = await node.addresses();
     const [other = ""] = await node.addresses({ container: "c2" });
     await expect(node.check(previous(own, other, "10.40.0.200/32"))).rejects.toMatchObject({
@@ -43,7 +43,6 @@ describe("IPAM CHECK", () => {
   });
 
   it("knows a container without prevResult by its handle only", async () => {
-    await using node = new IpamNode(CONF);
     await expect(node.check()).rejects.toMatchObject({ word: "container-unknown", code: 3 });
     await node.add();
     await node.check();

@@ -1,14 +1,14 @@
-import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { IpamNode } from "../../support/ipam-node.ts";
 import { emptyBlock } from "../../support/samples.ts";
 import { ServerNode } from "./server-node.ts";
 
 const CONF = { ipam: { pools: [{ cidr: "10.40.0.0/24" }, { cidr: "fd80:40::/120" }], assign_ipv6: "true" } };
 const POD = "IgnoreUnknown=1;K8S_POD_NAME=web-0;K8S_POD_NAMESPACE=shop";
+const node = fresh(() => new IpamNode(CONF));
 
 describe("IPAM DEL", () => {
   it("releases every address of the container, and nobody else's, and may be repeated", async () => {
-    await using node = new IpamNode(CONF);
     await node.add({ container: "c1" });
     await node.add({ container: "c1" });
     await node.add({ container: "c2" });
@@ -20,20 +20,18 @@ describe("IPAM DEL", () => {
   });
 
   it("succeeds for a container that was never added, without a pool in the configuration", async () => {
-    await using node = new IpamNode({});
-    await node.del({ container: "never", args: "IP=10.40.0.9" });
-    expect(await node.datastore.blocks.list()).toEqual([]);
+    await using bare = new IpamNode({});
+    await bare.del({ container: "never", args: "IP=10.40.0.9" });
+    expect(await bare.datastore.blocks.list()).toEqual([]);
   });
 
   it("ignores the address that is asked for", async () => {
-    await using node = new IpamNode(CONF);
     await node.add({ container: "c2", args: "IP=10.40.0.9" });
     await node.del({ container: "c1", args: "IP=10.40.0.9" });
     expect(await node.allocated()).toEqual({ "net1.c2": ["10.40.0.9"] });
   });
 
   it("leaves the same container of another network alone", async () => {
-    await using node = new IpamNode(CONF);
     await node.add({ conf: { name: "net2" } });
     await node.del();
     expect(await node.handles()).toEqual(["net2.c1"]);
@@ -43,7 +41,6 @@ describe("IPAM DEL", () => {
     ["the container id", "", "c1"],
     ["namespace and name of the pod", POD, "shop.web-0"],
   ])("releases what stands under the legacy handle, %s", async (_what, args, legacy) => {
-    await using node = new IpamNode(CONF);
     await node.add();
     const block = emptyBlock("10.40.0.0/26", 64, {
       allocations: [0, ...Array.from({ length: 63 }, () => null)],
@@ -64,7 +61,6 @@ describe("IPAM DEL", () => {
     ["a virtual machine", "net1.vmi.shop.vm", { namespace: "net1", pod: "vmi.shop.vm", "vmi-name": "vm" }],
     ["a tunnel", "ipip-tunnel-addr-ip-10-0-1-5.ec2.internal", { node: "node-a", type: "ipipTunnelAddress" }],
   ])("M1: leaves what %s holds, whose handle is a legacy one of this pod by its text", async (_whose, handle, attributes) => {
-    await using node = new IpamNode(CONF);
     const owner = { type: "host", name: "node-a" } as const;
     await node.add();
     await node.ipam.allocator.autoAssign({ count4: 1, count6: 0, handle, attributes, owner, use: "Workload" });
@@ -77,14 +73,12 @@ describe("IPAM DEL", () => {
   });
 
   it("M1: leaves what a pod holds whose handle has the text of a plain container's id", async () => {
-    await using node = new IpamNode(CONF);
     await node.add({ container: "db", args: POD, conf: { name: "prod" } });
     await node.del({ container: "prod.db" });
     expect(Object.keys(await node.allocated())).toEqual(["prod.db"]);
   });
 
   it("M1: releases what this very pod holds under its legacy handle, with its attributes", async () => {
-    await using node = new IpamNode(CONF);
     const owner = { type: "host", name: "node-a" } as const;
     await node.add();
     const attributes = { node: "node-a", namespace: "shop", pod: "web-0" };
@@ -95,7 +89,6 @@ describe("IPAM DEL", () => {
   });
 
   it("releases what pools hold that are disabled or gone by now", async () => {
-    await using node = new IpamNode(CONF);
     await node.add();
     for (const { value, revision } of await node.datastore.pools.list()) await node.datastore.pools.delete(value.name, revision);
     await node.del();
@@ -103,38 +96,30 @@ describe("IPAM DEL", () => {
   });
 
   it("tries the legacy handle even when the first one fails, and reports the first error", async () => {
-    await using node = new IpamNode(CONF);
     const tried: string[] = [];
-    const allocator = new Allocator({ datastore: node.ipam.datastore, clock: node.ipam.clock });
-    const failing = new IpamNode(CONF, {
-      allocator: Object.assign(allocator, {
-        releaseByHandle: async (handle: string) => {
-          tried.push(handle);
-          throw new Error(`no ${handle}`);
-        },
-      }),
-    });
-    await expect(failing.del({ args: POD })).rejects.toThrow("no net1.c1");
+    node.ipam.allocator.releaseByHandle = async (handle) => {
+      tried.push(handle);
+      throw new Error(`no ${handle}`);
+    };
+    await expect(node.del({ args: POD })).rejects.toThrow("no net1.c1");
     expect(tried).toEqual(["net1.c1", "shop.web-0"]);
-    await failing[Symbol.asyncDispose]();
   });
 
   it("frees its own where ids that differ in case share a handle, and leaves the others traceable (recording handle-case-collision)", async () => {
-    using node = await ServerNode.create();
-    const counts = async () => (await node.cluster.handles())["net1.ABC"];
-    await node.add({ container: "ABC" });
-    await node.add({ container: "abc" }).then(() => node.add({ container: "abc" }));
-    await node.del({ container: "abc" });
+    using server = await ServerNode.create();
+    const counts = async () => (await server.cluster.handles())["net1.ABC"];
+    await server.add({ container: "ABC" });
+    await server.add({ container: "abc" }).then(() => server.add({ container: "abc" }));
+    await server.del({ container: "abc" });
     expect(Object.values((await counts()) ?? {})).toEqual([1]);
-    await node.del({ container: "abc" });
+    await server.del({ container: "abc" });
     expect(Object.values((await counts()) ?? {})).toEqual([1]);
-    await node.del({ container: "ABC" });
+    await server.del({ container: "ABC" });
     expect(await counts()).toBeUndefined();
-    expect((await node.cluster.blocks())[0]?.attributes).toEqual([]);
+    expect((await server.cluster.blocks())[0]?.attributes).toEqual([]);
   });
 
   it("refuses arguments that no ADD could have had", async () => {
-    await using node = new IpamNode(CONF);
     await expect(node.del({ args: "a=b=c" })).rejects.toThrow('ARGS: invalid pair "a=b=c"');
     await expect(node.del({ container: "c1-" })).rejects.toThrow("error with field containerID = 'c1-' (field must not end with a '-')");
   });

@@ -1,21 +1,25 @@
-import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
+import { withoutOwner } from "../../../ipam-plugin/allocator/block.ts";
 import { decodeBlock } from "../../../lib/datastore/calico/block.ts";
 import type { AllocationAttribute } from "../../../lib/datastore/resources.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { IpamNode } from "../../support/ipam-node.ts";
 import { emptyBlock } from "../../support/samples.ts";
+import { change, wanted } from "../../support/stored.ts";
 
 const CONF = { ipam: { pools: [{ cidr: "10.40.0.0/24" }] } };
+const node = fresh(() => new IpamNode(CONF));
 
 function valid(...containers: string[]) {
   return { conf: { "cni.dev/valid-attachments": containers.map((containerID) => ({ containerID, ifname: "eth0" })) } };
 }
 
+const SEEDED = "10.40.0.0/26";
+
 /** Stores one allocation for each attribute, with its handle, in a block of node-a or of nobody. */
-async function seed(node: IpamNode, attributes: readonly AllocationAttribute[], owner = "node-a"): Promise<void> {
-  const cidr = "10.40.0.0/26";
+async function seed(attributes: readonly AllocationAttribute[], owner = "node-a"): Promise<void> {
   await node.datastore.blocks.create(
-    cidr,
-    emptyBlock(cidr, 64, {
+    SEEDED,
+    emptyBlock(SEEDED, 64, {
       affinity: { type: "host", name: owner },
       allocations: Array.from({ length: 64 }, (_, ordinal) => (ordinal < attributes.length ? ordinal : null)),
       unallocated: Array.from({ length: 64 - attributes.length }, (_, index) => index + attributes.length),
@@ -25,13 +29,12 @@ async function seed(node: IpamNode, attributes: readonly AllocationAttribute[], 
   );
   for (const id of new Set(attributes.flatMap(({ handleId }) => handleId ?? []))) {
     const count = attributes.filter(({ handleId }) => handleId === id).length;
-    await node.datastore.handles.create(id, { id, blocks: { [cidr]: count } });
+    await node.datastore.handles.create(id, { id, blocks: { [SEEDED]: count } });
   }
 }
 
 describe("IPAM GC", () => {
   it("releases what the runtime does not list, and keeps what it does", async () => {
-    await using node = new IpamNode(CONF);
     for (const container of ["c1", "c2", "c3"]) await node.add({ container });
     await node.gc(valid("c2"));
     expect(Object.keys(await node.allocated())).toEqual(["net1.c2"]);
@@ -41,7 +44,6 @@ describe("IPAM GC", () => {
   });
 
   it("S9: passes over another node's block whose allocations cannot be decoded", async () => {
-    await using node = new IpamNode(CONF);
     await node.add({ container: "c1" });
     const { blocks } = node.datastore;
     const list = blocks.list.bind(blocks);
@@ -52,14 +54,12 @@ describe("IPAM GC", () => {
   });
 
   it("refuses to run without the list, which would release everything", async () => {
-    await using node = new IpamNode(CONF);
     await node.add();
     await expect(node.gc()).rejects.toMatchObject({ code: 7, word: "attachments-missing" });
     expect(await node.handles()).toEqual(["net1.c1"]);
   });
 
   it("F5: takes null for an empty list, and either key", async () => {
-    await using node = new IpamNode(CONF);
     await node.add({ container: "c1" });
     await node.add({ container: "c2" });
     await node.gc({ conf: { "cni.dev/attachments": [{ containerID: "c2", ifname: "eth0" }] } });
@@ -69,15 +69,13 @@ describe("IPAM GC", () => {
   });
 
   it("leaves other networks alone, those with a longer name of the same beginning too", async () => {
-    await using node = new IpamNode(CONF);
     for (const name of ["net2", "net10", "net1.b"]) await node.add({ conf: { name } });
     await node.gc(valid());
     expect(await node.handles()).toEqual(["net1.b.c1", "net10.c1", "net2.c1"]);
   });
 
   it("leaves other nodes, tunnels, virtual machines and legacy handles alone", async () => {
-    await using node = new IpamNode(CONF);
-    await seed(node, [
+    await seed([
       { handleId: "net1.far", activeOwner: { node: "node-b" } },
       { handleId: "net1.unowned" },
       { handleId: "vxlan-tunnel-addr-node-a", activeOwner: { node: "node-a", type: "vxlanTunnelAddress" } },
@@ -95,20 +93,15 @@ describe("IPAM GC", () => {
   });
 
   it("leaves a handle alone that an ADD of another node holds an address of too", async () => {
-    await using node = new IpamNode(CONF);
     const held = ["node-a", "node-b"].map((name) => ({ handleId: "net1.shared", activeOwner: { node: name } }));
-    await seed(node, held.slice(0, 1));
-    const [stored] = await node.datastore.blocks.list();
-    if (stored === undefined) throw new Error("no block");
-    const { value: block, revision } = stored;
-    const both = {
-      ...block,
-      allocations: block.allocations.map((index, ordinal) => (ordinal === 1 ? 1 : index)),
+    await seed(held.slice(0, 1));
+    const { value: block } = await wanted(node.datastore.blocks.get(SEEDED));
+    await change(node.datastore.blocks, SEEDED, {
+      allocations: block.allocations.with(1, 1),
       unallocated: block.unallocated.filter((ordinal) => ordinal !== 1),
       attributes: held,
       sequenceNumberForAllocation: { 0: 0n, 1: 1n },
-    };
-    await node.datastore.blocks.update(block.cidr, both, revision);
+    });
     const before = await node.allocated();
     expect(before).toEqual({ "net1.shared": ["10.40.0.0", "10.40.0.1"] });
     await node.gc(valid());
@@ -117,7 +110,6 @@ describe("IPAM GC", () => {
   });
 
   it("leaves a handle without an address alone that counts in a block of its own node and in one of another", async () => {
-    await using node = new IpamNode(CONF);
     await node.add({ container: "kept" });
     const [own] = await node.datastore.blocks.list();
     const foreign = emptyBlock("10.40.0.192/26", 64, { affinity: { type: "host", name: "node-b" } });
@@ -130,7 +122,6 @@ describe("IPAM GC", () => {
   });
 
   it("removes the handle that a killed ADD left without an address", async () => {
-    await using node = new IpamNode(CONF);
     await node.add({ container: "c1" });
     const [block] = await node.datastore.blocks.list();
     const cidr = block?.value.cidr ?? "";
@@ -141,61 +132,50 @@ describe("IPAM GC", () => {
   });
 
   it("removes the handle that a killed ADD left in a block that nobody owns", async () => {
-    await using node = new IpamNode(CONF);
-    await seed(node, [{ handleId: "net1.far", activeOwner: { node: "node-b" } }]);
-    const [stored] = await node.datastore.blocks.list();
-    if (stored === undefined) throw new Error("no block");
-    const { affinity: _, ...ownerless } = stored.value;
-    await node.datastore.blocks.update(ownerless.cidr, ownerless, stored.revision);
-    await node.datastore.handles.create("net1.killed", { id: "net1.killed", blocks: { [ownerless.cidr]: 1 } });
+    await seed([{ handleId: "net1.far", activeOwner: { node: "node-b" } }]);
+    const { value, revision } = await wanted(node.datastore.blocks.get(SEEDED));
+    await node.datastore.blocks.update(SEEDED, withoutOwner(value), revision);
+    await node.datastore.handles.create("net1.killed", { id: "net1.killed", blocks: { [SEEDED]: 1 } });
     await node.gc(valid());
     expect(await node.handles()).toEqual(["net1.far"]);
   });
 
   it("releases what it gave, though the handle counts in a block of another node as well", async () => {
-    await using node = new IpamNode(CONF);
-    await seed(node, [{ handleId: "net1.gone", activeOwner: { node: "node-a" } }]);
+    await seed([{ handleId: "net1.gone", activeOwner: { node: "node-a" } }]);
     const foreign = emptyBlock("10.40.0.192/26", 64, { affinity: { type: "host", name: "node-b" } });
     await node.datastore.blocks.create(foreign.cidr, foreign);
-    const stored = await node.datastore.handles.get("net1.gone");
-    const blocks = { "10.40.0.0/26": 1, [foreign.cidr]: 1 };
-    await node.datastore.handles.update("net1.gone", { id: "net1.gone", blocks }, stored?.revision ?? "");
+    await change(node.datastore.handles, "net1.gone", { blocks: { [SEEDED]: 1, [foreign.cidr]: 1 } });
     await node.gc(valid());
     expect(await node.handles()).toEqual([]);
     expect(await node.allocated()).toEqual({});
   });
 
   it("leaves an address that is granted while it looks: only the count without one goes", async () => {
-    await using node = new IpamNode(CONF);
     await node.add({ container: "c1" });
     const [block] = await node.datastore.blocks.list();
     await node.datastore.handles.create("net1.starting", { id: "net1.starting", blocks: { [block?.value.cidr ?? ""]: 1 } });
     const { allocator } = node.ipam;
-    const looking = Object.assign(new Allocator({ datastore: node.datastore, clock: node.ipam.clock }), {
-      addressesByHandle: async (handle: string) => {
-        const found = await allocator.addressesByHandle(handle);
-        const owner = { type: "host", name: "node-a" } as const;
-        await allocator.autoAssign({ count4: 1, count6: 0, handle, attributes: { node: "node-a" }, owner, use: "Workload" });
-        return found;
-      },
-    });
-    Object.defineProperty(node, "ipam", { value: { ...node.ipam, allocator: looking } });
+    const addressesByHandle = allocator.addressesByHandle.bind(allocator);
+    allocator.addressesByHandle = async (handle) => {
+      const found = await addressesByHandle(handle);
+      const owner = { type: "host", name: "node-a" } as const;
+      await allocator.autoAssign({ count4: 1, count6: 0, handle, attributes: { node: "node-a" }, owner, use: "Workload" });
+      return found;
+    };
     await node.gc(valid("c1"));
     expect(Object.keys(await node.allocated())).toEqual(["net1.c1", "net1.starting"]);
     expect(await node.handles()).toEqual(["net1.c1", "net1.starting"]);
   });
 
   it("leaves a handle without an address alone when another node may be about to take it", async () => {
-    await using node = new IpamNode(CONF);
-    await seed(node, [], "node-b");
-    await node.datastore.handles.create("net1.busy", { id: "net1.busy", blocks: { "10.40.0.0/26": 1 } });
+    await seed([], "node-b");
+    await node.datastore.handles.create("net1.busy", { id: "net1.busy", blocks: { [SEEDED]: 1 } });
     await node.gc(valid());
     expect(await node.handles()).toEqual(["net1.busy"]);
   });
 
   it("leaves a handle alone that has addresses of another node as well", async () => {
-    await using node = new IpamNode(CONF);
-    await seed(node, [
+    await seed([
       { handleId: "net1.shared", activeOwner: { node: "node-a" } },
       { handleId: "net1.shared", activeOwner: { node: "node-b" } },
     ]);
@@ -205,29 +185,22 @@ describe("IPAM GC", () => {
   });
 
   it("leaves a handle without an address alone when one of its blocks is another node's", async () => {
-    await using node = new IpamNode(CONF);
-    await seed(node, []);
+    await seed([]);
     const foreign = "10.40.0.64/26";
     await node.datastore.blocks.create(foreign, emptyBlock(foreign, 64, { affinity: { type: "host", name: "node-b" } }));
-    await node.datastore.handles.create("net1.busy", { id: "net1.busy", blocks: { "10.40.0.0/26": 1, [foreign]: 1 } });
+    await node.datastore.handles.create("net1.busy", { id: "net1.busy", blocks: { [SEEDED]: 1, [foreign]: 1 } });
     await node.gc(valid());
     expect(await node.handles()).toEqual(["net1.busy"]);
   });
 
   it("goes on after a failure and reports the first", async () => {
-    await using node = new IpamNode(CONF);
     for (const container of ["c1", "c2", "c3"]) await node.add({ container });
     const { allocator } = node.ipam;
-    const stubborn = {
-      ...node.ipam,
-      allocator: Object.assign(new Allocator({ datastore: node.datastore, clock: node.ipam.clock }), {
-        releaseByHandle: async (handle: string) => {
-          if (handle !== "net1.c2") throw new Error(`cannot release ${handle}`);
-          return allocator.releaseByHandle(handle);
-        },
-      }),
+    const releaseByHandle = allocator.releaseByHandle.bind(allocator);
+    allocator.releaseByHandle = async (handle) => {
+      if (handle !== "net1.c2") throw new Error(`cannot release ${handle}`);
+      return releaseByHandle(handle);
     };
-    Object.defineProperty(node, "ipam", { value: stubborn });
     await expect(node.gc(valid())).rejects.toThrow("cannot release net1.c1");
     expect(await node.handles()).toEqual(["net1.c1", "net1.c3"]);
   });

@@ -2,11 +2,13 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { type NodeLockOptions, takeNodeLock, withNodeLock } from "../../../ipam-plugin/node-lock.ts";
 import { tryLockFile } from "../../../lib/system/flock.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { freeLock } from "../../support/free-lock.ts";
 import { IpamNode } from "../../support/ipam-node.ts";
 import { holdLock } from "../../support/lock-holder-process.ts";
 
 const CONF = { ipam: { pools: [{ cidr: "10.40.0.0/24" }] } };
+const node = fresh(() => new IpamNode(CONF));
 
 describe("the lock of a node", () => {
   it("is taken before the time limit begins, and held until the work is done", async () => {
@@ -36,7 +38,6 @@ describe("the lock of a node", () => {
   });
 
   it("is Calico's: the same file and flock(2), free again afterwards", async () => {
-    await using node = new IpamNode(CONF);
     const path = join(node.directory, "ipam.lock");
     await node.add();
     expect(existsSync(path)).toBe(true);
@@ -45,7 +46,6 @@ describe("the lock of a node", () => {
   });
 
   it("stops nobody when it cannot be had", async () => {
-    await using node = new IpamNode(CONF);
     const conf = { ipam_lock_file: "/proc/version/ipam.lock" };
     expect(await node.addresses({ conf })).toHaveLength(1);
     await node.del({ conf });
@@ -77,7 +77,6 @@ describe("the lock of a node", () => {
 
 describe("M4: a call that finds the lock of the node taken", () => {
   it("names at once the process that holds it, and goes on when that one ends", async () => {
-    await using node = new IpamNode(CONF);
     const path = join(node.directory, "ipam.lock");
     const holder = await holdLock(path, 60);
     const written: string[] = [];
@@ -90,7 +89,6 @@ describe("M4: a call that finds the lock of the node taken", () => {
   });
 
   it("leaves the process free to do other things meanwhile", async () => {
-    await using node = new IpamNode(CONF);
     const holder = await holdLock(join(node.directory, "ipam.lock"), 60);
     const adding = node.add();
     let beats = 0;
@@ -121,7 +119,6 @@ describe("calls of one process", () => {
   const options = { limitMs: 60_000, log: quiet };
 
   it("get the lock in the order in which they came", async () => {
-    await using node = new IpamNode(CONF);
     const path = join(node.directory, "lock");
     const order: number[] = [];
     const first = await takeNodeLock(path, options);
@@ -139,7 +136,6 @@ describe("calls of one process", () => {
   });
 
   it("exclude each other, and other processes", async () => {
-    await using node = new IpamNode(CONF);
     const path = join(node.directory, "lock");
     let inside = 0;
     await Promise.all(
@@ -155,7 +151,6 @@ describe("calls of one process", () => {
   });
 
   it("are not overtaken by one that comes when the lock has just become free", async () => {
-    await using node = new IpamNode(CONF);
     const path = join(node.directory, "lock");
     const order: string[] = [];
     const first = await takeNodeLock(path, options);
@@ -170,7 +165,6 @@ describe("calls of one process", () => {
   });
 
   it("do not wait for one that has given up", async () => {
-    await using node = new IpamNode(CONF);
     const path = join(node.directory, "lock");
     const first = await takeNodeLock(path, options);
     const second = takeNodeLock(path, { ...options, limitMs: 20 });
@@ -183,7 +177,6 @@ describe("calls of one process", () => {
   });
 
   it("end their wait when they are aborted, and let the others through", async () => {
-    await using node = new IpamNode(CONF);
     const path = join(node.directory, "lock");
     const first = await takeNodeLock(path, options);
     const aborted = new AbortController();
@@ -206,7 +199,6 @@ describe("calls of one process", () => {
   });
 
   it("M4: end their wait for another process when they are aborted", async () => {
-    await using node = new IpamNode(CONF);
     const path = join(node.directory, "lock");
     const holder = await holdLock(path, 60);
     const aborted = new AbortController();
@@ -225,7 +217,6 @@ describe("calls of one process", () => {
   });
 
   it("of other locks do not wait", async () => {
-    await using node = new IpamNode(CONF);
     using _one = await takeNodeLock(join(node.directory, "one"), options);
     using other = await takeNodeLock(join(node.directory, "other"), options);
     expect(other.hadToWait).toBe(false);
