@@ -1,9 +1,13 @@
 /** An ADD for a container that should hold nothing yet: what a killed ADD left is noticed before anything is taken. */
 import { HandleExistsError } from "../../../ipam-plugin/ipam-plugin.ts";
 import { address } from "../../support/cluster.ts";
+import { fresh } from "../../support/fixtures.ts";
+import { remove } from "../../support/stored.ts";
 import { ServerNode } from "./server-node.ts";
 
 const DUAL = { assign_ipv6: "true" };
+
+const node = fresh(() => ServerNode.create());
 
 /** Rejects with the signal, and has changed nothing. */
 async function expectRefused(node: ServerNode, call: Parameters<ServerNode["add"]>[0]): Promise<void> {
@@ -14,7 +18,6 @@ async function expectRefused(node: ServerNode, call: Parameters<ServerNode["add"
 
 describe("an ADD whose container should hold nothing", () => {
   it("takes an address of each family, with no more requests than any other", async () => {
-    using node = await ServerNode.create();
     await node.add({ container: "earlier", ipam: DUAL });
     const { addresses } = await node.add({ ipam: DUAL }, { mustBeNew: true });
     expect(addresses).toHaveLength(2);
@@ -23,13 +26,11 @@ describe("an ADD whose container should hold nothing", () => {
   });
 
   it("takes nothing when the container holds an address", async () => {
-    using node = await ServerNode.create();
     await node.add();
     await expectRefused(node, { ipam: DUAL });
   });
 
   it("takes nothing when the container has a handle that counts an address which was never taken", async () => {
-    using node = await ServerNode.create();
     await node.add({ container: "earlier" });
     await node.cluster.datastore.handles.create("net1.c1", { id: "net1.c1", blocks: { "10.0.0.128/26": 1 } });
     await expectRefused(node, {});
@@ -43,7 +44,6 @@ describe("an ADD whose container should hold nothing", () => {
   });
 
   it("is told why the datastore failed, not that the container holds something", async () => {
-    using node = await ServerNode.create();
     await node.add();
     node.cluster.fateOf = (call) => (call.startsWith("list") ? "unavailable" : "proceed");
     await expect(node.add({}, { mustBeNew: true })).rejects.toMatchObject({ failure: "unavailable" });
@@ -57,7 +57,6 @@ describe("an ADD whose container should hold nothing", () => {
   });
 
   it("notices the container's own address when that is what is asked for", async () => {
-    using node = await ServerNode.create();
     await node.add({ args: "IP=10.0.0.9" });
     await expectRefused(node, { args: "IP=10.0.0.9" });
     await expectRefused(node, { args: "IP=10.0.0.10" });
@@ -65,7 +64,6 @@ describe("an ADD whose container should hold nothing", () => {
   });
 
   it("is not taken in by the handle that it made itself, when others write its block at the same moment", async () => {
-    using node = await ServerNode.create();
     await node.add({ container: "earlier", ipam: DUAL });
     const { cluster } = node;
     const other = () =>
@@ -98,10 +96,8 @@ describe("an ADD on an API server", () => {
   });
 
   it("R2: needs no Node for an address of a block that the node has", async () => {
-    using node = await ServerNode.create();
     await node.addresses({ container: "c0" });
-    const { nodes } = node.cluster.datastore;
-    await nodes.delete("node-a", (await nodes.get("node-a"))?.revision ?? "");
+    await remove(node.cluster.datastore.nodes, "node-a");
     expect(await node.addresses({ container: "c1" })).toHaveLength(1);
   });
 });

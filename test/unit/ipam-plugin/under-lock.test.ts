@@ -2,9 +2,10 @@
 import { join } from "node:path";
 import { takeNodeLock } from "../../../ipam-plugin/node-lock.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
-import type { IPPool } from "../../../lib/datastore/resources.ts";
 import { freeLock } from "../../support/free-lock.ts";
 import { IpamNode } from "../../support/ipam-node.ts";
+import { samplePool } from "../../support/samples.ts";
+import { change, remove } from "../../support/stored.ts";
 import { ServerNode } from "./server-node.ts";
 
 type Addresses = Promise<readonly string[]>;
@@ -48,19 +49,13 @@ async function onServer(play: (stage: Stage) => Promise<void>): Promise<void> {
   await play({ datastore: node.cluster.datastore, addWhile });
 }
 
-async function changePool({ pools }: Datastore, change: Partial<IPPool>): Promise<void> {
-  const stored = await pools.get("p0");
-  if (stored === undefined) throw new Error("no pool");
-  await pools.update("p0", { ...stored.value, ...change }, stored.revision);
-}
-
 describe.each([
   ["the local store", onLocalStore],
   ["a server", onServer],
 ])("F1: an ADD that waits for the node's lock, on %s,", (_where, withStage) => {
   it("gives nothing from a pool that is disabled meanwhile", () =>
     withStage(async ({ datastore, addWhile }) => {
-      await expect(addWhile(() => changePool(datastore, { disabled: true }))).rejects.toMatchObject({ word: "pool-none" });
+      await expect(addWhile(() => change(datastore.pools, "p0", { disabled: true }))).rejects.toMatchObject({ word: "pool-none" });
     }));
 
   it("gives no address that is reserved meanwhile", () =>
@@ -75,10 +70,8 @@ describe.each([
       const recreate = async () => {
         for (const { value, revision } of await datastore.blocks.list()) await datastore.blocks.delete(value.cidr, revision);
         for (const { value, revision } of await datastore.affinities.listAll()) await datastore.affinities.delete(value, revision);
-        const stored = await datastore.pools.get("p0");
-        if (stored === undefined) throw new Error("no pool");
-        await datastore.pools.delete("p0", stored.revision);
-        await datastore.pools.create("p0", { ...stored.value, blockSize: 25 });
+        await remove(datastore.pools, "p0");
+        await datastore.pools.create("p0", samplePool("p0", "10.0.0.0/24", { blockSize: 25 }));
       };
       expect(await addWhile(recreate)).toEqual([expect.stringMatching(/\/25$/)]);
       expect((await datastore.blocks.list()).map(({ value }) => value.cidr)).toEqual([expect.stringMatching(/\/25$/)]);

@@ -4,7 +4,8 @@ import type { OwnedObject } from "../../../../lib/datastore/resources.ts";
 import { freeLock } from "../../../support/free-lock.ts";
 import { IpamNode } from "../../../support/ipam-node.ts";
 import { type Fate, type MemoryDatastore, MemoryStore } from "../../../support/memory-datastore.ts";
-import { Scheduler } from "../../../support/scheduler.ts";
+import { Scheduler, type SchedulerOptions } from "../../../support/scheduler.ts";
+import { change } from "../../../support/stored.ts";
 import { argsOf, DUAL } from "../../../support/virtual-machines.ts";
 
 const SEEDS = 100;
@@ -33,9 +34,7 @@ async function putObjects(store: MemoryDatastore, isTarget: boolean): Promise<vo
 }
 
 async function deleteMachine(store: MemoryDatastore): Promise<void> {
-  const stored = await store.virtualMachines.machines.get({ namespace: "shop", name: "vm" });
-  if (stored === undefined) throw new Error("there is no machine");
-  await store.virtualMachines.machines.update({ namespace: "shop", name: "vm" }, { ...stored.value, isDeleting: true }, stored.revision);
+  await change(store.virtualMachines.machines, { namespace: "shop", name: "vm" }, { isDeleting: true });
 }
 
 /** A node whose every call to the store is the scheduler's. */
@@ -44,6 +43,17 @@ function nodeOn(store: MemoryStore, name: string, { gate, clock, random, sleep }
   const allocator = new Allocator({ datastore, clock, random, sleep });
   const deadline = () => new AbortController().signal;
   return new IpamNode(DUAL, { datastore, clock, allocator, lock: freeLock, deadline }, { nodeName: name });
+}
+
+/** Two nodes of a store that has a machine with its pods. @param isTarget whether a migration started the second pod */
+async function twoNodes(options: SchedulerOptions, isTarget = false) {
+  const store = new MemoryStore();
+  const view = store.connect();
+  await putObjects(view, isTarget);
+  const scheduler = new Scheduler(options);
+  const [a, b] = [nodeOn(store, "node-a", scheduler), nodeOn(store, "node-b", scheduler)];
+  const end = async () => void (await Promise.all([a[Symbol.asyncDispose](), b[Symbol.asyncDispose]()]));
+  return { view, scheduler, a, b, [Symbol.asyncDispose]: end };
 }
 
 /** The machine's addresses by block, after what every block and the handle must always agree on. */
@@ -66,12 +76,8 @@ const seeds = Array.from({ length: SEEDS }, (_, seed) => seed);
 describe("two pods of one virtual machine", () => {
   it("get the same two addresses, and one of them is recorded as their owner, when they are added at once", async () => {
     for (const seed of seeds) {
-      const store = new MemoryStore();
-      const view = store.connect();
-      await putObjects(view, false);
-      const scheduler = new Scheduler({ seed });
-      await using a = nodeOn(store, "node-a", scheduler);
-      await using b = nodeOn(store, "node-b", scheduler);
+      await using nodes = await twoNodes({ seed });
+      const { view, scheduler, a, b } = nodes;
       const endings = await scheduler.run([
         () => a.addresses({ container: "a", args: argsOf(POD_A) }),
         () => b.addresses({ container: "b", args: argsOf(POD_B) }),
@@ -89,12 +95,8 @@ describe("two pods of one virtual machine", () => {
 
   it("leave nothing of a machine that is being deleted, when they are deleted at once", async () => {
     for (const seed of seeds) {
-      const store = new MemoryStore();
-      const view = store.connect();
-      await putObjects(view, true);
-      const scheduler = new Scheduler({ seed });
-      await using a = nodeOn(store, "node-a", scheduler);
-      await using b = nodeOn(store, "node-b", scheduler);
+      await using nodes = await twoNodes({ seed }, true);
+      const { view, scheduler, a, b } = nodes;
       await scheduler.run([() => a.add({ container: "a", args: argsOf(POD_A) })]);
       await scheduler.run([() => b.add({ container: "b", args: argsOf(POD_B) })]);
       await deleteMachine(view);
@@ -109,13 +111,9 @@ describe("two pods of one virtual machine", () => {
 
   it("do not have an address released that the second has taken over, when the first is deleted at the same time", async () => {
     for (const seed of seeds) {
-      const store = new MemoryStore();
-      const view = store.connect();
-      await putObjects(view, false);
+      await using nodes = await twoNodes({ seed });
+      const { view, scheduler, a, b } = nodes;
       await deleteMachine(view);
-      const scheduler = new Scheduler({ seed });
-      await using a = nodeOn(store, "node-a", scheduler);
-      await using b = nodeOn(store, "node-b", scheduler);
       await scheduler.run([() => a.add({ container: "a", args: argsOf(POD_A) })]);
       const [, added] = await scheduler.run<readonly string[] | undefined>([
         () => a.del({ container: "a", args: argsOf(POD_A) }).then(() => undefined),
@@ -130,17 +128,13 @@ describe("two pods of one virtual machine", () => {
   it("lose nothing to a node that dies at any call of its first ADD: the next pod gets both families", async () => {
     for (const fate of ["crash", "crash-after"] as const) {
       for (let call = 1; ; call++) {
-        const store = new MemoryStore();
-        const view = store.connect();
-        await putObjects(view, false);
         let calls = 0;
         const fateOf = ({ client }: { readonly client: string }): Fate => {
           if (client === "node-a") calls++;
           return client === "node-a" && calls === call ? fate : "proceed";
         };
-        const scheduler = new Scheduler({ seed: call, fateOf });
-        await using a = nodeOn(store, "node-a", scheduler);
-        await using b = nodeOn(store, "node-b", scheduler);
+        await using nodes = await twoNodes({ seed: call, fateOf });
+        const { view, scheduler, a, b } = nodes;
         const [ending] = await scheduler.run([() => a.add({ container: "a", args: argsOf(POD_A) })]);
         const [next] = await scheduler.run([() => b.addresses({ container: "b", args: argsOf(POD_B) })]);
         if (next?.state !== "done") throw new Error(`${fate} at call ${call}: ${JSON.stringify(next)}`);
@@ -158,11 +152,8 @@ describe("two pods of one virtual machine", () => {
 
 describe("an ADD whose caller fails later", () => {
   it("gives back what it took, and restores the owners that it replaced", async () => {
-    const store = new MemoryStore();
-    const view = store.connect();
-    await putObjects(view, false);
-    const scheduler = new Scheduler({ seed: 1 });
-    await using a = nodeOn(store, "node-a", scheduler);
+    await using nodes = await twoNodes({ seed: 1 });
+    const { view, scheduler, a } = nodes;
     const run = async <T>(task: () => Promise<T>): Promise<T> => {
       const [ending] = await scheduler.run([task]);
       if (ending?.state !== "done") throw new Error(JSON.stringify(ending));
@@ -180,11 +171,8 @@ describe("an ADD whose caller fails later", () => {
   });
 
   it("leaves what another pod of the machine has taken over since", async () => {
-    const store = new MemoryStore();
-    const view = store.connect();
-    await putObjects(view, true);
-    const scheduler = new Scheduler({ seed: 1 });
-    await using a = nodeOn(store, "node-a", scheduler);
+    await using nodes = await twoNodes({ seed: 1 }, true);
+    const { view, scheduler, a } = nodes;
     const [ending] = await scheduler.run([
       async () => {
         const first = await a.add({ container: "a", args: argsOf(POD_A) });

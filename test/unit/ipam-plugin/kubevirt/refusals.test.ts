@@ -1,32 +1,24 @@
 /** What a virtual machine's pod is refused, what it is not, and pods that only look like one. */
-import { TortieError } from "../../../../lib/errors/errors.ts";
+import { DEFAULT_CONFIGURATION } from "../../../../ipam-plugin/allocator/operation.ts";
+import { fresh } from "../../../support/fixtures.ts";
 import { IpamNode } from "../../../support/ipam-node.ts";
+import { remove } from "../../../support/stored.ts";
 import { argsOf, DUAL, VirtualMachine } from "../../../support/virtual-machines.ts";
 
 const SOURCE = "virt-launcher-test-vm-source";
 const TARGET = "virt-launcher-test-vm-target";
+const machine = fresh(() => VirtualMachine.create());
 
-async function refusal(work: Promise<unknown>): Promise<{ word: string; message: string }> {
-  try {
-    await work;
-  } catch (error) {
-    if (error instanceof TortieError) return { word: error.word, message: error.message };
-    throw error;
-  }
-  throw new Error("it was not refused");
-}
-
-async function disablePersistence(node: IpamNode): Promise<void> {
-  const configuration = { strictAffinity: false, autoAllocateBlocks: true, maxBlocksPerHost: 0, ipCooldownSeconds: 0 };
-  await node.datastore.ipamConfiguration.create("default", { ...configuration, kubeVirtVMAddressPersistence: "Disabled" });
+async function disablePersistence(): Promise<void> {
+  const configuration = { ...DEFAULT_CONFIGURATION, kubeVirtVMAddressPersistence: "Disabled" } as const;
+  await machine.node.datastore.ipamConfiguration.create("default", configuration);
 }
 
 describe("ADD of a virtual machine's pod", () => {
   it("K11: fails without the instance that owns it", async () => {
-    await using machine = await VirtualMachine.create();
     await machine.putPod(SOURCE);
     await machine.remove("instances");
-    expect(await refusal(machine.add(SOURCE))).toEqual({
+    await expect(machine.add(SOURCE)).rejects.toMatchObject({
       word: "vm-unknown",
       message: 'failed to get VMI info: failed to query VMI resource shop/test-vm: virtualmachineinstances.kubevirt.io "test-vm" not found',
     });
@@ -37,45 +29,41 @@ describe("ADD of a virtual machine's pod", () => {
     ["the pod", "pods", "failed to get VMI info: pod not found"],
     ["the machine", "machines", "failed to get VMI info: failed to query VM resource shop/test-vm"],
   ] as const)("fails without %s", async (_what, kind, message) => {
-    await using machine = await VirtualMachine.create();
     await machine.putPod(SOURCE);
     await machine.remove(kind, kind === "pods" ? SOURCE : machine.name);
-    const refused = await refusal(machine.add(SOURCE));
-    expect(refused.word).toBe("vm-unknown");
-    expect(refused.message).toContain(message);
+    await expect(machine.add(SOURCE)).rejects.toMatchObject({ word: "vm-unknown", message: expect.stringContaining(message) });
   });
 
   it("fails when the instance is another one than the pod's", async () => {
-    await using machine = await VirtualMachine.create();
     await machine.putPod(SOURCE);
     await machine.putInstance({ uid: "vmi-uid-2" });
-    const { message } = await refusal(machine.add(SOURCE));
-    expect(message).toBe("failed to get VMI info: VMI UID mismatch: pod ownerReference has vmi-uid-1 but VMI resource has vmi-uid-2");
+    await expect(machine.add(SOURCE)).rejects.toMatchObject({
+      message: "failed to get VMI info: VMI UID mismatch: pod ownerReference has vmi-uid-1 but VMI resource has vmi-uid-2",
+    });
   });
 
   it("K12: fails for the target of a migration when machines keep no addresses", async () => {
-    await using machine = await VirtualMachine.create();
-    await disablePersistence(machine.node);
+    await disablePersistence();
     await machine.putTarget(TARGET);
-    const { word, message } = await refusal(machine.add(TARGET));
-    expect(word).toBe("vm-migration-disabled");
-    expect(message).toContain("live migration target pod is not allowed when KubeVirtVMAddressPersistence is disabled");
+    await expect(machine.add(TARGET)).rejects.toMatchObject({
+      word: "vm-migration-disabled",
+      message: expect.stringContaining("live migration target pod is not allowed when KubeVirtVMAddressPersistence is disabled"),
+    });
     await machine.del(TARGET);
   });
 
   it("fails for the target of a migration whose machine has no address, and its DEL succeeds (recording vm-target-alone)", async () => {
-    await using machine = await VirtualMachine.create();
     await machine.putTarget(TARGET);
-    const { word, message } = await refusal(machine.add(TARGET));
-    expect(word).toBe("vm-addresses-missing");
-    expect(message).toBe(`migration target pod but no IP allocated to VM handle ${machine.handle}`);
+    await expect(machine.add(TARGET)).rejects.toMatchObject({
+      word: "vm-addresses-missing",
+      message: `migration target pod but no IP allocated to VM handle ${machine.handle}`,
+    });
     await machine.del(TARGET);
     expect(await machine.node.handles()).toEqual([]);
   });
 
   it("K13: is an ordinary one when machines keep no addresses: each pod has its own, and gives it back", async () => {
-    await using machine = await VirtualMachine.create();
-    await disablePersistence(machine.node);
+    await disablePersistence();
     for (const pod of ["virt-launcher-a", "virt-launcher-b"]) await machine.putPod(pod);
     const first = await machine.add("virt-launcher-a", "c1");
     const second = await machine.add("virt-launcher-b", "c2");
@@ -91,24 +79,21 @@ describe("ADD of a virtual machine's pod", () => {
   });
 
   it("refuses another address than the machine keeps, and gives the one it keeps (golden notes, bug 5)", async () => {
-    await using machine = await VirtualMachine.create();
     await machine.putPod(SOURCE);
     const add = (ip: string) => machine.node.addresses({ container: "c1", args: argsOf(SOURCE, `;IP=${ip}`) });
     expect(await add("10.40.0.9")).toEqual(["10.40.0.9/32"]);
     expect(await add("10.40.0.9")).toEqual(["10.40.0.9/32"]);
-    const { word, message } = await refusal(add("10.40.0.10"));
-    expect(word).toBe("handle-limit");
-    expect(message).toContain("already has IP(s) allocated, cannot assign additional IP 10.40.0.10: the virtual machine keeps 10.40.0.9");
+    const kept = "already has IP(s) allocated, cannot assign additional IP 10.40.0.10: the virtual machine keeps 10.40.0.9";
+    await expect(add("10.40.0.10")).rejects.toMatchObject({ word: "handle-limit", message: expect.stringContaining(kept) });
     expect(await machine.node.allocated()).toEqual({ [machine.handle]: ["10.40.0.9"] });
   });
 
   it("refuses the target of a migration an address that its source has not", async () => {
-    await using machine = await VirtualMachine.create();
     await machine.putPod(SOURCE);
     await machine.putTarget(TARGET);
     await machine.node.add({ container: "c1", args: argsOf(SOURCE, ";IP=10.40.0.9") });
     const add = machine.node.add({ container: "c2", args: argsOf(TARGET, ";IP=fd80:40::9") });
-    expect(await refusal(add)).toMatchObject({ word: "handle-limit" });
+    await expect(add).rejects.toMatchObject({ word: "handle-limit" });
     expect(await machine.addresses()).toEqual(["10.40.0.9"]);
   });
 });
@@ -122,7 +107,6 @@ describe("a pod that is named like a virtual machine's", () => {
       [{ apiVersion: "kubevirt.io/v1", kind: "VirtualMachineInstance", name: "test-vm", uid: "vmi-uid-1", isController: false }],
     ],
   ])("is an ordinary one when it %s", async (_what, owners) => {
-    await using machine = await VirtualMachine.create();
     await machine.putPod(SOURCE, { owners });
     await machine.add(SOURCE, "c1");
     expect(await machine.node.handles()).toEqual(["net1.c1"]);
@@ -140,7 +124,6 @@ describe("a pod that is named like a virtual machine's", () => {
   });
 
   it("costs no look-up when it has any other name", async () => {
-    await using machine = await VirtualMachine.create();
     await machine.putPod("web-0");
     await machine.add("web-0", "c1");
     expect(await machine.node.handles()).toEqual(["net1.c1"]);
@@ -153,7 +136,6 @@ describe("DEL of a virtual machine's pod", () => {
     ["the instance is another one", "uid", true],
     ["instance and machine are gone", "both", false],
   ] as const)("succeeds when %s", async (_what, change, isKept) => {
-    await using machine = await VirtualMachine.create();
     await machine.putPod(SOURCE);
     await machine.add(SOURCE);
     if (change === "uid") await machine.putInstance({ uid: "vmi-uid-2" });
@@ -165,7 +147,6 @@ describe("DEL of a virtual machine's pod", () => {
   });
 
   it("keeps the addresses of an instance that outlives its machine", async () => {
-    await using machine = await VirtualMachine.create();
     await machine.putPod(SOURCE);
     await machine.add(SOURCE);
     await machine.remove("machines");
@@ -175,12 +156,10 @@ describe("DEL of a virtual machine's pod", () => {
 
   it("releases what the pod got while machines kept no addresses, even when the pod is gone", async () => {
     for (const isGone of [false, true]) {
-      await using machine = await VirtualMachine.create();
-      await disablePersistence(machine.node);
+      await disablePersistence();
       await machine.putPod(SOURCE);
       await machine.add(SOURCE, "c1");
-      const stored = await machine.node.datastore.ipamConfiguration.get("default");
-      await machine.node.datastore.ipamConfiguration.delete("default", stored?.revision ?? "");
+      await remove(machine.node.datastore.ipamConfiguration, "default");
       if (isGone) await machine.remove("pods", SOURCE);
       await machine.del(SOURCE, "c1");
       expect(await machine.node.handles()).toEqual([]);
@@ -188,10 +167,9 @@ describe("DEL of a virtual machine's pod", () => {
   });
 
   it("releases what the machine kept once machines keep no addresses any more", async () => {
-    await using machine = await VirtualMachine.create();
     await machine.putPod(SOURCE);
     await machine.add(SOURCE);
-    await disablePersistence(machine.node);
+    await disablePersistence();
     await machine.del(SOURCE);
     expect(await machine.node.handles()).toEqual([]);
   });
