@@ -1,12 +1,14 @@
 /** A cluster in memory for tests of the allocator: pools, nodes, a clock that stands still, and a count of the calls to the store. */
 
 import { Allocator, type Within } from "../../ipam-plugin/allocator/allocator.ts";
+import { DEFAULT_CONFIGURATION } from "../../ipam-plugin/allocator/operation.ts";
 import type { AssignIpRequest, AutoAssignRequest, AutoAssignResult, FamilyAssignment } from "../../ipam-plugin/allocator/types.ts";
 import { type Address, formatPrefix, parseAddress } from "../../lib/addresses/address.ts";
 import type { Datastore } from "../../lib/datastore/datastore.ts";
 import type { Block, BlockAffinity, BlockOwner, IPPool, IpamConfiguration } from "../../lib/datastore/resources.ts";
 import { type Fate, type Gate, LaggingMemory, type MemoryDatastore, MemoryStore } from "./memory-datastore.ts";
 import { samplePool } from "./samples.ts";
+import { change, remove } from "./stored.ts";
 
 export interface ClusterSetup {
   /** Lists that may be old come from `Cluster.memory`, which knows of everything that is set up here. */
@@ -75,6 +77,15 @@ export class Cluster {
     };
   }
 
+  /** What becomes of every call that begins like this; an error is what the store throws. */
+  answers(start: string, fate: Fate | Error): void {
+    this.fateOf = (call) => {
+      if (!call.startsWith(start)) return "proceed";
+      if (fate instanceof Error) throw fate;
+      return fate;
+    };
+  }
+
   static async create(setup: ClusterSetup = {}): Promise<Cluster> {
     const cluster = new Cluster(setup.hasMemory);
     const { datastore } = cluster;
@@ -97,27 +108,16 @@ export class Cluster {
   }
 
   async changePool(name: string, changes: Partial<IPPool>): Promise<void> {
-    const pool = await this.datastore.pools.get(name);
-    if (pool === undefined) throw new Error(`no pool ${name}`);
-    await this.datastore.pools.update(name, { ...pool.value, ...changes }, pool.revision);
+    await change(this.datastore.pools, name, changes);
   }
 
   async removePool(name: string): Promise<void> {
-    const pool = await this.datastore.pools.get(name);
-    if (pool !== undefined) await this.datastore.pools.delete(name, pool.revision);
+    await remove(this.datastore.pools, name);
   }
 
   async configure(changes: Partial<IpamConfiguration>): Promise<void> {
     const stored = await this.datastore.ipamConfiguration.get("default");
-    const configuration: IpamConfiguration = {
-      strictAffinity: false,
-      autoAllocateBlocks: true,
-      maxBlocksPerHost: 0,
-      kubeVirtVMAddressPersistence: "Enabled",
-      ipCooldownSeconds: 0,
-      ...stored?.value,
-      ...changes,
-    };
+    const configuration: IpamConfiguration = { ...DEFAULT_CONFIGURATION, ...stored?.value, ...changes };
     if (stored === undefined) await this.datastore.ipamConfiguration.create("default", configuration);
     else await this.datastore.ipamConfiguration.update("default", configuration, stored.revision);
   }

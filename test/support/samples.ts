@@ -1,6 +1,8 @@
 /** Objects for tests, whole and valid; a test names only what it is about. */
+import { sizeOf } from "../../lib/addresses/address.ts";
 import type { AllocationAttribute, Block, BlockAffinity, IPPool } from "../../lib/datastore/resources.ts";
 import type { WorkloadEndpoint } from "../../lib/workload/endpoint.ts";
+import { prefix } from "./desired-state.ts";
 
 /** A /29 of worker-1: ordinal 0 a tunnel, 1 a pod, 3 in cooldown (I§2.11). */
 export function sampleBlock(changes: Partial<Block> = {}): Block {
@@ -35,6 +37,31 @@ export function emptyBlock(cidr: string, size: number, changes: Partial<Block> =
     sequenceNumber: 1787405600000000000n,
     sequenceNumberForAllocation: {},
     ...changes,
+  };
+}
+
+/** A block whose first addresses are held, one by each of the attributes. */
+export function heldBlock(cidr: string, attributes: readonly AllocationAttribute[], changes: Partial<Block> = {}): Block {
+  const { allocations, unallocated, ...empty } = emptyBlock(cidr, Number(sizeOf(prefix(cidr))));
+  return {
+    ...empty,
+    allocations: allocations.map((_, ordinal) => (ordinal < attributes.length ? ordinal : null)),
+    unallocated: unallocated.slice(attributes.length),
+    attributes,
+    sequenceNumberForAllocation: Object.fromEntries(attributes.map((_, ordinal) => [ordinal, 900n + BigInt(ordinal)])),
+    ...changes,
+  };
+}
+
+/** Empty blocks of a node, and its affinities for them with these changes. */
+export function owned(
+  node: string,
+  cidrs: readonly string[],
+  changes: Partial<BlockAffinity> = {},
+): { readonly blocks: Block[]; readonly affinities: BlockAffinity[] } {
+  return {
+    blocks: cidrs.map((cidr) => heldBlock(cidr, [], { affinity: { type: "host", name: node } })),
+    affinities: cidrs.map((cidr) => sampleAffinity(node, cidr, changes)),
   };
 }
 

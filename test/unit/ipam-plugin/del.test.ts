@@ -1,6 +1,6 @@
 import { fresh } from "../../support/fixtures.ts";
 import { IpamNode } from "../../support/ipam-node.ts";
-import { emptyBlock } from "../../support/samples.ts";
+import { heldBlock } from "../../support/samples.ts";
 import { ServerNode } from "./server-node.ts";
 
 const CONF = { ipam: { pools: [{ cidr: "10.40.0.0/24" }, { cidr: "fd80:40::/120" }], assign_ipv6: "true" } };
@@ -42,12 +42,7 @@ describe("IPAM DEL", () => {
     ["namespace and name of the pod", POD, "shop.web-0"],
   ])("releases what stands under the legacy handle, %s", async (_what, args, legacy) => {
     await node.add();
-    const block = emptyBlock("10.40.0.0/26", 64, {
-      allocations: [0, ...Array.from({ length: 63 }, () => null)],
-      unallocated: Array.from({ length: 63 }, (_, index) => index + 1),
-      attributes: [{ handleId: legacy }],
-      sequenceNumberForAllocation: { 0: 7n },
-    });
+    const block = heldBlock("10.40.0.0/26", [{ handleId: legacy }]);
     await node.datastore.blocks.create(block.cidr, block);
     await node.datastore.handles.create(legacy, { id: legacy, blocks: { [block.cidr]: 1 } });
     await node.del({ args });

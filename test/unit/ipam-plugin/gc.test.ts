@@ -3,7 +3,7 @@ import { decodeBlock } from "../../../lib/datastore/calico/block.ts";
 import type { AllocationAttribute } from "../../../lib/datastore/resources.ts";
 import { fresh } from "../../support/fixtures.ts";
 import { IpamNode } from "../../support/ipam-node.ts";
-import { emptyBlock } from "../../support/samples.ts";
+import { emptyBlock, heldBlock } from "../../support/samples.ts";
 import { change, wanted } from "../../support/stored.ts";
 
 const CONF = { ipam: { pools: [{ cidr: "10.40.0.0/24" }] } };
@@ -17,16 +17,7 @@ const SEEDED = "10.40.0.0/26";
 
 /** Stores one allocation for each attribute, with its handle, in a block of node-a or of nobody. */
 async function seed(attributes: readonly AllocationAttribute[], owner = "node-a"): Promise<void> {
-  await node.datastore.blocks.create(
-    SEEDED,
-    emptyBlock(SEEDED, 64, {
-      affinity: { type: "host", name: owner },
-      allocations: Array.from({ length: 64 }, (_, ordinal) => (ordinal < attributes.length ? ordinal : null)),
-      unallocated: Array.from({ length: 64 - attributes.length }, (_, index) => index + attributes.length),
-      attributes,
-      sequenceNumberForAllocation: Object.fromEntries(attributes.map((_, ordinal) => [ordinal, BigInt(ordinal)])),
-    }),
-  );
+  await node.datastore.blocks.create(SEEDED, heldBlock(SEEDED, attributes, { affinity: { type: "host", name: owner } }));
   for (const id of new Set(attributes.flatMap(({ handleId }) => handleId ?? []))) {
     const count = attributes.filter(({ handleId }) => handleId === id).length;
     await node.datastore.handles.create(id, { id, blocks: { [SEEDED]: count } });

@@ -45,14 +45,14 @@ describe("an ADD whose container should hold nothing", () => {
 
   it("is told why the datastore failed, not that the container holds something", async () => {
     await node.add();
-    node.cluster.fateOf = (call) => (call.startsWith("list") ? "unavailable" : "proceed");
+    node.cluster.answers("list", "unavailable");
     await expect(node.add({}, { mustBeNew: true })).rejects.toMatchObject({ failure: "unavailable" });
   });
 
   it("is told that no address is left when its handle cannot be looked for", async () => {
     using node = await ServerNode.create({ pools: { "10.0.0.0/32": { blockSize: 32 } } });
     await node.add({ container: "other" });
-    node.cluster.fateOf = (call) => (call === "get handle net1.c1" ? "unavailable" : "proceed");
+    node.cluster.answers("get handle net1.c1", "unavailable");
     await expect(node.add({}, { mustBeNew: true })).rejects.toMatchObject({ word: "addresses-exhausted" });
   });
 

@@ -6,7 +6,8 @@
 import type { Block } from "../../../lib/datastore/resources.ts";
 import { giveUpBlocks } from "../../support/blocks.ts";
 import { host } from "../../support/cluster.ts";
-import { emptyBlock, fullBlock, sampleAffinity } from "../../support/samples.ts";
+import { fresh } from "../../support/fixtures.ts";
+import { emptyBlock, fullBlock, heldBlock, sampleAffinity } from "../../support/samples.ts";
 import { phrases } from "../../support/words.ts";
 import { ServerNode } from "./server-node.ts";
 
@@ -40,19 +41,16 @@ function foreign(fill: (cidr: string, node: string) => Block): Parameters<typeof
 
 /** One address taken, the others free. */
 function roomy(cidr: string, node: string): Block {
-  const { attributes } = fullBlock(cidr, node);
-  const [first = null, ...rest] = emptyBlock(cidr, 64).allocations.map((_, ordinal) => (ordinal === 0 ? 0 : null));
-  return emptyBlock(cidr, 64, {
-    allocations: [first, ...rest],
-    unallocated: Array.from({ length: 63 }, (_, index) => index + 1),
-    attributes: attributes.slice(0, 1),
-    sequenceNumberForAllocation: { 0: 7n },
-  });
+  return heldBlock(cidr, fullBlock(cidr, node).attributes.slice(0, 1));
+}
+
+function fullNode(): Promise<ServerNode> {
+  const cidr = "10.0.0.0/26";
+  return ServerNode.create({ blocks: [fullBlock(cidr, "node-a")], affinities: [sampleAffinity("node-a", cidr)] });
 }
 
 async function withFullBlock(): Promise<ServerNode> {
-  const cidr = "10.0.0.0/26";
-  const node = await ServerNode.create({ blocks: [fullBlock(cidr, "node-a")], affinities: [sampleAffinity("node-a", cidr)] });
+  const node = await fullNode();
   await node.add({ container: "earlier" });
   return node;
 }
@@ -199,11 +197,8 @@ describe("an operation of the IPAM plugin, on an API server", () => {
   it("looks at no block but the node's own on STATUS, whether they have room or not (F3)", async () => {
     using roomyNode = await warm();
     expect(await roomyNode.requestsOf(() => roomyNode.status())).toEqual(["LIST pool", "LIST affinity", "GET block", "LIST reservation"]);
-    using fullNode = await ServerNode.create({
-      blocks: [fullBlock("10.0.0.0/26", "node-a")],
-      affinities: [sampleAffinity("node-a", "10.0.0.0/26")],
-    });
-    expect(await fullNode.requestsOf(() => fullNode.status())).toEqual(["LIST pool", "LIST affinity", "GET block", "LIST reservation"]);
+    using full = await fullNode();
+    expect(await full.requestsOf(() => full.status())).toEqual(["LIST pool", "LIST affinity", "GET block", "LIST reservation"]);
   });
 
   it("leaves a block that is not for its node any more to the node's next ADD", async () => {
@@ -231,16 +226,15 @@ describe("an ADD or DEL of a virtual machine's pod, on an API server", () => {
   const source = { pod: "virt-launcher-a", container: "a", ipam: DUAL };
   const target = { pod: "virt-launcher-b", container: "b", ipam: DUAL };
 
-  async function machine(): Promise<ServerNode> {
+  const node = fresh(async () => {
     const node = await warm();
     await node.addMachine();
     await node.addPod(source.pod);
     await node.addPod(target.pod, { "kubevirt.io/migrationJobUID": "job-1" });
     return node;
-  }
+  });
 
   it("asks 15 times for its first two addresses (Calico: 26)", async () => {
-    using node = await machine();
     expect(await node.requestsOf(() => node.add(source))).toEqual([
       ...MACHINE,
       ...phrases`GET ipam-configuration, GET handle`,
@@ -250,7 +244,6 @@ describe("an ADD or DEL of a virtual machine's pod, on an API server", () => {
   });
 
   it("asks 9 times when it takes two addresses over (Calico: 16)", async () => {
-    using node = await machine();
     await node.add(source);
     expect(await node.requestsOf(() => node.add(target))).toEqual([
       ...MACHINE,
@@ -259,7 +252,6 @@ describe("an ADD or DEL of a virtual machine's pod, on an API server", () => {
   });
 
   it("asks 11 times when it leaves them to the machine (Calico: 25 to 28)", async () => {
-    using node = await machine();
     await node.add(source);
     expect(await node.requestsOf(() => node.del(source))).toEqual([
       ...phrases`GET handle, GET handle`,
@@ -269,12 +261,10 @@ describe("an ADD or DEL of a virtual machine's pod, on an API server", () => {
   });
 
   it("asks 6 times when the machine holds nothing, and not whether machines keep their addresses (Calico: 6)", async () => {
-    using node = await machine();
     expect(await node.requestsOf(() => node.del(source))).toEqual(["GET handle", "GET handle", ...MACHINE, "GET handle"]);
   });
 
   it("asks 17 times when it is the last one of a machine that goes (Calico: 44)", async () => {
-    using node = await machine();
     await node.add(source);
     await node.addMachine({ isDeleting: true });
     expect(await node.requestsOf(() => node.del(source))).toEqual([

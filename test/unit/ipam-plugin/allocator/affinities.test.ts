@@ -1,6 +1,7 @@
 import { giveUpBlocks } from "../../../support/blocks.ts";
 import { Cluster, host } from "../../../support/cluster.ts";
-import { emptyBlock, sampleAffinity } from "../../../support/samples.ts";
+import { emptyBlock, owned, sampleAffinity } from "../../../support/samples.ts";
+import { change } from "../../../support/stored.ts";
 
 const POOL = { "10.0.0.0/28": { blockSize: 30 } };
 
@@ -87,28 +88,19 @@ describe("releasing one block", () => {
   });
 
   it("goes on where a releaser died", async () => {
-    const cluster = await Cluster.create({
-      affinities: [sampleAffinity("node-a", "10.0.0.0/26", { state: "pendingDeletion" })],
-      blocks: [emptyBlock("10.0.0.0/26", 64, { affinity: host("node-a") })],
-    });
+    const cluster = await Cluster.create(owned("node-a", ["10.0.0.0/26"], { state: "pendingDeletion" }));
     await cluster.allocator.releaseAffinity("10.0.0.0/26", host("node-a"), { mustBeEmpty: true });
     expect([await cluster.affinities(), await cluster.blocks()]).toEqual([[], []]);
   });
 
   it("is not fooled by its old mark when the owner claims it again between the reads", async () => {
     const key = { owner: host("node-a"), cidr: "10.0.0.0/26" };
-    const cluster = await Cluster.create({
-      affinities: [sampleAffinity("node-a", key.cidr, { state: "pendingDeletion" })],
-      blocks: [emptyBlock(key.cidr, 64, { affinity: key.owner })],
-    });
+    const cluster = await Cluster.create(owned("node-a", [key.cidr], { state: "pendingDeletion" }));
     let confirm: (() => Promise<unknown>) | undefined;
     cluster.before("get block", async () => {
       const { affinities, blocks } = cluster.datastore;
-      const marked = await affinities.get(key);
-      const block = await blocks.get(key.cidr);
-      if (marked === undefined || block === undefined) throw new Error("nothing to claim");
-      const pending = await affinities.update(key, { ...marked.value, state: "pending" }, marked.revision);
-      await blocks.update(key.cidr, block.value, block.revision);
+      const pending = await change(affinities, key, { state: "pending" });
+      await change(blocks, key.cidr, {});
       confirm = () => affinities.update(key, { ...pending.value, state: "confirmed" }, pending.revision);
     });
     await cluster.allocator.releaseAffinity(key.cidr, key.owner, { mustBeEmpty: true });
@@ -118,10 +110,7 @@ describe("releasing one block", () => {
   });
 
   it("stops when the owner claims it again at that moment", async () => {
-    const cluster = await Cluster.create({
-      affinities: [sampleAffinity("node-a", "10.0.0.0/26", { state: "pendingDeletion" })],
-      blocks: [emptyBlock("10.0.0.0/26", 64, { affinity: host("node-a") })],
-    });
+    const cluster = await Cluster.create(owned("node-a", ["10.0.0.0/26"], { state: "pendingDeletion" }));
     cluster.before("delete block", async () => {
       cluster.fateOf = undefined;
       await cluster.assign("node-a", "c1");

@@ -1,5 +1,6 @@
 import { Cluster, host } from "../../../support/cluster.ts";
-import { emptyBlock, sampleAffinity } from "../../../support/samples.ts";
+import { fresh } from "../../../support/fixtures.ts";
+import { emptyBlock, owned, sampleAffinity } from "../../../support/samples.ts";
 
 const OWN = emptyBlock("10.0.0.0/26", 64, { affinity: host("node-a"), sequenceNumber: 1000n });
 const OTHERS = emptyBlock("10.0.0.0/26", 64, { affinity: host("node-b") });
@@ -62,8 +63,7 @@ describe("assignment of a given address (AssignIP table)", () => {
       pools: { "10.0.0.0/24": { nodeSelector: "zone == 'x'", assignmentMode: "Manual" } },
       configuration: { maxBlocksPerHost: 1, strictAffinity: true, autoAllocateBlocks: false },
       reserved: ["10.0.0.0/24"],
-      blocks: [emptyBlock("10.0.0.64/26", 64, { affinity: host("node-a") })],
-      affinities: [sampleAffinity("node-a", "10.0.0.64/26")],
+      ...owned("node-a", ["10.0.0.64/26"]),
     });
     expect(await cluster.assignIp("node-a", "c1", "10.0.0.9", { use: "Workload" })).toBe("10.0.0.9/32");
   });
@@ -141,8 +141,9 @@ describe("a handle with a limit of one", () => {
 });
 
 describe("a write that is lost", () => {
+  const cluster = fresh(() => Cluster.create({ blocks: [OWN], affinities: [sampleAffinity("node-a", OWN.cidr)] }));
+
   it("by conflict leaves the count of the handle as it should be", async () => {
-    const cluster = await Cluster.create({ blocks: [OWN], affinities: [sampleAffinity("node-a", OWN.cidr)] });
     let conflicts = 3;
     cluster.fateOf = (call) => (call.startsWith("update block") && conflicts-- > 0 ? "conflict" : "proceed");
     await cluster.assignIp("node-a", "c1", "10.0.0.9");
@@ -150,8 +151,7 @@ describe("a write that is lost", () => {
   });
 
   it("by conflict for ever ends after a hundred tries, with nothing left behind", async () => {
-    const cluster = await Cluster.create({ blocks: [OWN], affinities: [sampleAffinity("node-a", OWN.cidr)] });
-    cluster.fateOf = (call) => (call.startsWith("update block") ? "conflict" : "proceed");
+    cluster.answers("update block", "conflict");
     await expect(cluster.assignIp("node-a", "c1", "10.0.0.9")).rejects.toMatchObject({
       word: "datastore-contention",
       message: "Max retries hit - excessive concurrent IPAM requests (block 10.0.0.0/26, 100 tries)",
@@ -161,14 +161,12 @@ describe("a write that is lost", () => {
   });
 
   it("or only seems to be is found to have been made", async () => {
-    const cluster = await Cluster.create({ blocks: [OWN], affinities: [sampleAffinity("node-a", OWN.cidr)] });
-    cluster.fateOf = (call) => (call.startsWith("update block") ? "answer-lost" : "proceed");
+    cluster.answers("update block", "answer-lost");
     expect(await cluster.assignIp("node-a", "c1", "10.0.0.9")).toBe("10.0.0.9/32");
     expect(await cluster.handles()).toEqual({ c1: { "10.0.0.0/26": 1 } });
   });
 
   it("and that somebody else wrote over before it was repeated is found to have been made", async () => {
-    const cluster = await Cluster.create({ blocks: [OWN], affinities: [sampleAffinity("node-a", OWN.cidr)] });
     let isFirst = true;
     cluster.fateOf = (call) => {
       const isOvertaken = isFirst && call.startsWith("update block");
@@ -180,8 +178,7 @@ describe("a write that is lost", () => {
   });
 
   it("without anybody knowing is reported, and DEL finds it", async () => {
-    const cluster = await Cluster.create({ blocks: [OWN], affinities: [sampleAffinity("node-a", OWN.cidr)] });
-    cluster.fateOf = (call) => (call.startsWith("update block") ? "unavailable" : "proceed");
+    cluster.answers("update block", "unavailable");
     await expect(cluster.assignIp("node-a", "c1", "10.0.0.9")).rejects.toMatchObject({ failure: "unavailable" });
     cluster.fateOf = undefined;
     expect(await cluster.allocator.releaseByHandle("c1")).toEqual({ found: true, released: [] });

@@ -1,7 +1,9 @@
 import { shortageText } from "../../../../ipam-plugin/allocator/assign.ts";
-import { formatPrefix } from "../../../../lib/addresses/address.ts";
+import { DatastoreError } from "../../../../lib/datastore/errors.ts";
 import { addressesOf, Cluster, host, inEachStore } from "../../../support/cluster.ts";
-import { emptyBlock, fullBlock, sampleAffinity } from "../../../support/samples.ts";
+import { fresh } from "../../../support/fixtures.ts";
+import { fullBlock, owned, sampleAffinity } from "../../../support/samples.ts";
+import { change } from "../../../support/stored.ts";
 import { phrases } from "../../../support/words.ts";
 
 function distinct(addresses: readonly string[]): number {
@@ -276,8 +278,7 @@ inEachStore((findsRoom) => {
       const cluster = await Cluster.create({
         pools: { "10.0.0.0/28": { blockSize: 30 } },
         reserved: ["10.0.0.0/30"],
-        blocks: ["10.0.0.0/30", "10.0.0.4/30"].map((cidr) => emptyBlock(cidr, 4, { affinity: host("node-a") })),
-        affinities: ["10.0.0.0/30", "10.0.0.4/30"].map((cidr) => sampleAffinity("node-a", cidr)),
+        ...owned("node-a", ["10.0.0.0/30", "10.0.0.4/30"]),
       });
       expect(await cluster.assign("node-a", "c1", 4)).toEqual(["10.0.0.4/30", "10.0.0.5/30", "10.0.0.6/30", "10.0.0.7/30"]);
       // Index 2 of 4 is where node-a begins.
@@ -294,14 +295,10 @@ inEachStore((findsRoom) => {
       const cluster = await Cluster.create({
         pools: { "10.0.0.0/29": { blockSize: 30 } },
         configuration: { strictAffinity: true },
-        blocks: [emptyBlock("10.0.0.0/30", 4, { affinity: host("node-a") })],
-        affinities: [sampleAffinity("node-a", "10.0.0.0/30")],
+        ...owned("node-a", ["10.0.0.0/30"]),
       });
-      cluster.before("update block 10-0-0-0-30", async () => {
-        const stored = await cluster.datastore.blocks.get("10.0.0.0/30");
-        if (stored === undefined) throw new Error("there is no block to take");
-        await cluster.datastore.blocks.update("10.0.0.0/30", { ...stored.value, affinity: host("node-b") }, stored.revision);
-      });
+      const { blocks } = cluster.datastore;
+      cluster.before("update block 10-0-0-0-30", () => change(blocks, "10.0.0.0/30", { affinity: host("node-b") }));
       expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.4/30"]);
       expect(await cluster.handles()).toEqual({ c1: { "10.0.0.4/30": 1 } });
     });
@@ -309,14 +306,9 @@ inEachStore((findsRoom) => {
     it("that cannot be written do not keep the others from being used (recording sequence-max)", async () => {
       const cluster = await Cluster.create({
         pools: { "10.0.0.0/29": { blockSize: 30 } },
-        blocks: ["10.0.0.0/30", "10.0.0.4/30"].map((cidr) => emptyBlock(cidr, 4, { affinity: host("node-a") })),
-        affinities: ["10.0.0.0/30", "10.0.0.4/30"].map((cidr) => sampleAffinity("node-a", cidr)),
+        ...owned("node-a", ["10.0.0.0/30", "10.0.0.4/30"]),
       });
-      const invalid = new (await import("../../../../lib/datastore/errors.ts")).DatastoreError("invalid", "sequenceNumber is no integer");
-      cluster.fateOf = (call) => {
-        if (call === "update block 10-0-0-0-30") throw invalid;
-        return "proceed";
-      };
+      cluster.answers("update block 10-0-0-0-30", new DatastoreError("invalid", "sequenceNumber is no integer"));
       expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.4/30"]);
       expect(await cluster.handles()).toEqual({ c1: { "10.0.0.4/30": 1 } });
     });
@@ -416,8 +408,9 @@ inEachStore((findsRoom) => {
   });
 
   describe("the cost of an address", () => {
+    const cluster = fresh(() => Cluster.create());
+
     it("of a block that the host has: one round of reads and two writes", async () => {
-      const cluster = await Cluster.create();
       await cluster.assign("node-a", "c1");
       cluster.calls.length = 0;
       await cluster.assign("node-a", "c2");
@@ -454,7 +447,6 @@ inEachStore((findsRoom) => {
     });
 
     it("of a first block: it is looked at alone, nothing is read twice", async () => {
-      const cluster = await Cluster.create();
       await cluster.assign("node-a", "c1");
       const calls = cluster.calls.filter((call) => call !== "list block with room host/node-a/4");
       expect(calls.sort()).toEqual(phrases`
@@ -465,22 +457,16 @@ inEachStore((findsRoom) => {
     });
 
     it("released: the handle, its block and the configuration are read, two writes", async () => {
-      const cluster = await Cluster.create();
       await cluster.assign("node-a", "c1");
       await cluster.assign("node-a", "c2");
       cluster.calls.length = 0;
       await cluster.allocator.releaseByHandle("c1");
-      expect([...cluster.calls].sort()).toEqual([
-        "delete handle c1",
-        "get block 10-0-0-128-26",
-        "get handle c1",
-        "get ipam-configuration default",
-        "update block 10-0-0-128-26",
-      ]);
+      expect([...cluster.calls].sort()).toEqual(phrases`
+        delete handle c1, get block 10-0-0-128-26, get handle c1, get ipam-configuration default, update block 10-0-0-128-26
+      `);
     });
 
     it("that nobody has, released: one read", async () => {
-      const cluster = await Cluster.create();
       await cluster.allocator.releaseByHandle("c1");
       expect(cluster.calls).toEqual(["get handle c1"]);
     });
@@ -501,8 +487,7 @@ inEachStore((findsRoom) => {
         blocks: [fullBlock("10.0.0.0/26", "node-a")],
         affinities: [sampleAffinity("node-a", "10.0.0.0/26")],
       });
-      const { ipv4 } = await cluster.autoAssign("node-a", "c1");
-      expect(ipv4?.addresses.map(({ prefix }) => formatPrefix(prefix))).toEqual(["10.0.0.128/26"]);
+      expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.128/26"]);
     });
   });
 });

@@ -1,5 +1,6 @@
 import { Cluster, host, inEachStore } from "../../../support/cluster.ts";
-import { emptyBlock, sampleAffinity } from "../../../support/samples.ts";
+import { emptyBlock, heldBlock, sampleAffinity } from "../../../support/samples.ts";
+import { change, wanted } from "../../../support/stored.ts";
 
 const POOL = { "10.0.0.0/29": { blockSize: 30 } };
 const BOTH = ["10.0.0.0/30", "10.0.0.4/30"];
@@ -7,23 +8,13 @@ const OLD = "2026-08-22T12:33:20Z";
 
 /** A block of node-b with one address in use, so that it cannot be had. */
 function busy(cidr: string) {
-  return emptyBlock(cidr, 4, {
-    affinity: host("node-b"),
-    allocations: [0, null, null, null],
-    unallocated: [1, 2, 3],
-    attributes: [{ handleId: "z" }],
-  });
+  return heldBlock(cidr, [{ handleId: "z" }], { affinity: host("node-b") });
 }
 
 /** What node-b does when it takes an address of its block. */
-async function useBlock({ datastore }: Cluster): Promise<void> {
-  const stored = await datastore.blocks.get("10.0.0.0/30");
-  if (stored === undefined) throw new Error("there is no block to use");
-  await datastore.blocks.update(
-    "10.0.0.0/30",
-    { ...busy("10.0.0.0/30"), sequenceNumber: stored.value.sequenceNumber + 1n },
-    stored.revision,
-  );
+async function useBlock({ datastore: { blocks } }: Cluster): Promise<void> {
+  const { value } = await wanted(blocks.get("10.0.0.0/30"));
+  await change(blocks, value.cidr, { ...busy(value.cidr), sequenceNumber: value.sequenceNumber + 1n });
 }
 
 inEachStore(() => {
@@ -125,9 +116,9 @@ inEachStore(() => {
       const cluster = await Cluster.create(setup(OLD));
       cluster.before("get affinity", async () => {
         await useBlock(cluster);
-        const used = await cluster.datastore.blocks.get("10.0.0.0/30");
-        const given = emptyBlock("10.0.0.0/30", 4, { affinity: host("node-b"), sequenceNumber: (used?.value.sequenceNumber ?? 0n) + 1n });
-        await cluster.datastore.blocks.update("10.0.0.0/30", given, used?.revision ?? "");
+        const sequenceNumber = ((await cluster.block("10.0.0.0/30"))?.sequenceNumber ?? 0n) + 1n;
+        const given = emptyBlock("10.0.0.0/30", 4, { affinity: host("node-b"), sequenceNumber });
+        await change(cluster.datastore.blocks, "10.0.0.0/30", given);
       });
       expect(await cluster.assign("node-a", "c1")).toEqual([]);
       expect(await cluster.affinities()).toEqual(["node-b 10.0.0.0/30 confirmed"]);

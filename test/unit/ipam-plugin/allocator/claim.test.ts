@@ -1,6 +1,8 @@
 import type { AffinityState } from "../../../../lib/datastore/resources.ts";
 import { Cluster, host, inEachStore } from "../../../support/cluster.ts";
-import { emptyBlock, sampleAffinity } from "../../../support/samples.ts";
+import { fresh } from "../../../support/fixtures.ts";
+import { emptyBlock, owned, sampleAffinity } from "../../../support/samples.ts";
+import { change, remove } from "../../../support/stored.ts";
 
 const CIDR = "10.0.0.64/26";
 const STATES: readonly AffinityState[] = ["pending", "confirmed", "pendingDeletion"];
@@ -63,10 +65,7 @@ inEachStore(() => {
     });
 
     it("without its labels gets them", async () => {
-      const cluster = await Cluster.create({
-        affinities: [sampleAffinity("node-a", CIDR, { labelled: false })],
-        blocks: [emptyBlock(CIDR, 64, { affinity: host("node-a") })],
-      });
+      const cluster = await Cluster.create(owned("node-a", [CIDR], { labelled: false }));
       await cluster.assign("node-a", "c1");
       expect((await cluster.datastore.affinities.get({ owner: host("node-a"), cidr: CIDR }))?.value.labelled).toBe(true);
     });
@@ -83,8 +82,10 @@ inEachStore(() => {
   });
 
   describe("a claim", () => {
+    const cluster = fresh(() => Cluster.create());
+    const key = { owner: host("node-a"), cidr: "10.0.0.128/26" };
+
     it("goes on when the affinity turns out to be there, and to be gone when it is looked at", async () => {
-      const cluster = await Cluster.create();
       const affinity = sampleAffinity("node-a", "10.0.0.128/26", { state: "pending" });
       cluster.before("create affinity", async () => {
         const stored = await cluster.datastore.affinities.create(affinity, affinity);
@@ -95,38 +96,30 @@ inEachStore(() => {
     });
 
     it("is content when another process of the host has confirmed meanwhile", async () => {
-      const cluster = await Cluster.create();
-      const key = { owner: host("node-a"), cidr: "10.0.0.128/26" };
-      cluster.before("update affinity", async () => {
-        const stored = await cluster.datastore.affinities.get(key);
-        if (stored === undefined) throw new Error("there is no affinity to confirm");
-        await cluster.datastore.affinities.update(key, { ...stored.value, state: "confirmed" }, stored.revision);
-      });
+      cluster.before("update affinity", () => change(cluster.datastore.affinities, key, { state: "confirmed" }));
       expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.128/26"]);
       expect(cluster.calls.filter((call) => call.startsWith("update affinity"))).toHaveLength(1);
     });
 
     it("starts over when a releaser has marked the affinity before it is confirmed", async () => {
-      const cluster = await Cluster.create();
-      const key = { owner: host("node-a"), cidr: "10.0.0.128/26" };
-      cluster.before("update affinity", async () => {
-        const stored = await cluster.datastore.affinities.get(key);
-        if (stored === undefined) throw new Error("there is no affinity to mark");
-        await cluster.datastore.affinities.update(key, { ...stored.value, state: "pendingDeletion" }, stored.revision);
-      });
+      cluster.before("update affinity", () => change(cluster.datastore.affinities, key, { state: "pendingDeletion" }));
       expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.128/26"]);
       expect(await cluster.affinities()).toEqual(["node-a 10.0.0.128/26 confirmed"]);
     });
 
     it("starts over when the block is released before it is confirmed", async () => {
-      const cluster = await Cluster.create();
-      cluster.before("update affinity", () => releaseBehind(cluster));
+      // As a releaser does with the block that node-a has just created.
+      cluster.before("update affinity", async () => {
+        const { affinities, blocks } = cluster.datastore;
+        await change(affinities, key, { state: "pendingDeletion" });
+        await remove(blocks, key.cidr);
+        await remove(affinities, key);
+      });
       expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.128/26"]);
       expect(await cluster.affinities()).toEqual(["node-a 10.0.0.128/26 confirmed"]);
     });
 
     it("of a block that another host has taken since it was looked at takes the next one", async () => {
-      const cluster = await Cluster.create();
       cluster.before("create block 10-0-0-128-26", () =>
         cluster.datastore.blocks.create("10.0.0.128/26", emptyBlock("10.0.0.128/26", 64, { affinity: host("node-b") })),
       );
@@ -134,15 +127,4 @@ inEachStore(() => {
       expect(await cluster.affinities()).toEqual(["node-a 10.0.0.192/26 confirmed"]);
     });
   });
-
-  /** What a releaser does to the block that node-a has just created. */
-  async function releaseBehind({ datastore }: Cluster): Promise<void> {
-    const key = { owner: host("node-a"), cidr: "10.0.0.128/26" };
-    const affinity = await datastore.affinities.get(key);
-    const block = await datastore.blocks.get(key.cidr);
-    if (affinity === undefined || block === undefined) throw new Error("nothing to release");
-    const marked = await datastore.affinities.update(key, { ...affinity.value, state: "pendingDeletion" }, affinity.revision);
-    await datastore.blocks.delete(key.cidr, block.revision);
-    await datastore.affinities.delete(key, marked.revision);
-  }
 });

@@ -4,43 +4,33 @@ import { decodeBlock } from "../../../../lib/datastore/calico/block.ts";
 import { DatastoreError } from "../../../../lib/datastore/errors.ts";
 import { giveUpBlocks } from "../../../support/blocks.ts";
 import { address, Cluster, host } from "../../../support/cluster.ts";
-import { emptyBlock, sampleAffinity } from "../../../support/samples.ts";
+import { fresh } from "../../../support/fixtures.ts";
+import { heldBlock, owned } from "../../../support/samples.ts";
 
 const BLOCK = "10.0.0.0/26";
 const CONFIGURATION = "get ipam-configuration default";
 
-function owning(ipCooldownSeconds: number): Promise<Cluster> {
-  return Cluster.create({
-    configuration: { ipCooldownSeconds },
-    affinities: [sampleAffinity("node-a", BLOCK)],
-    blocks: [emptyBlock(BLOCK, 64, { affinity: host("node-a") })],
-  });
-}
+const cluster = fresh(() => Cluster.create({ configuration: { ipCooldownSeconds: 3600 }, ...owned("node-a", [BLOCK]) }));
 
 /** Nobody can decode what a call returns. */
 function damage(cluster: Cluster, damaged: string): void {
-  cluster.fateOf = (call) => {
-    if (call === damaged) throw new DatastoreError("invalid", `${damaged}: cannot be decoded`);
-    return "proceed";
-  };
+  cluster.answers(damaged, new DatastoreError("invalid", `${damaged}: cannot be decoded`));
 }
 
 describe("F9: a configuration that cannot be decoded", () => {
   it.each([
-    ["by handle", (cluster: Cluster) => cluster.allocator.releaseByHandle("c1")],
-    ["by address", (cluster: Cluster) => cluster.allocator.releaseIps([{ address: address("10.0.0.0") }])],
+    ["by handle", () => cluster.allocator.releaseByHandle("c1")],
+    ["by address", () => cluster.allocator.releaseIps([{ address: address("10.0.0.0") }])],
   ])("keeps no address from being released %s: it is free at once, and the log says so", async (_how, release) => {
-    const cluster = await owning(3600);
     await cluster.assign("node-a", "c1");
     damage(cluster, CONFIGURATION);
-    await release(cluster);
+    await release();
     expect(await cluster.handles()).toEqual({});
     expect((await cluster.block(BLOCK))?.allocations.every((index) => index === null)).toBe(true);
     expect(cluster.logged).toEqual([expect.stringContaining("cannot be decoded")]);
   });
 
   it("keeps no block from being given up", async () => {
-    const cluster = await owning(3600);
     await cluster.assign("node-a", "c1");
     await cluster.allocator.releaseByHandle("c1");
     damage(cluster, CONFIGURATION);
@@ -49,9 +39,8 @@ describe("F9: a configuration that cannot be decoded", () => {
   });
 
   it("that only cannot be reached does: the release is tried again later", async () => {
-    const cluster = await owning(3600);
     await cluster.assign("node-a", "c1");
-    cluster.fateOf = (call) => (call === CONFIGURATION ? "unavailable" : "proceed");
+    cluster.answers(CONFIGURATION, "unavailable");
     await expect(cluster.allocator.releaseByHandle("c1")).rejects.toMatchObject({ failure: "unavailable" });
     expect(await cluster.handles()).toEqual({ c1: { [BLOCK]: 1 } });
   });
@@ -59,7 +48,6 @@ describe("F9: a configuration that cannot be decoded", () => {
 
 describe("F10: an address that nobody has seen in use", () => {
   it("is given back without a cooldown", async () => {
-    const cluster = await owning(3600);
     const taken = await cluster.autoAssign("node-a", "c1");
     await cluster.allocator.giveBack(taken, "c1", { neverUsed: true });
     expect(await cluster.block(BLOCK)).toMatchObject({ attributes: [], sequenceNumberForAllocation: {} });
@@ -68,7 +56,6 @@ describe("F10: an address that nobody has seen in use", () => {
   });
 
   it("is the only one: one that may have been in use cools down", async () => {
-    const cluster = await owning(3600);
     await cluster.allocator.giveBack(await cluster.autoAssign("node-a", "c1"), "c1");
     expect(await cluster.block(BLOCK)).toMatchObject({ attributes: [{ releasedAt: expect.any(String) }] });
   });
@@ -105,10 +92,9 @@ describe("S9: a block in a list whose allocations cannot be decoded", () => {
 
   /** Blocks of node-b with one address in use; what is decoded of one of them fails when it is looked at, as in a list of the codec. */
   async function poisoned(bad: string, blocks: readonly string[]): Promise<Cluster> {
-    const inUse = { allocations: [0, null, null, null], unallocated: [1, 2, 3], attributes: [{ handleId: "z" }] };
     const cluster = await Cluster.create({
       pools: { "10.0.0.0/27": { blockSize: 30 } },
-      blocks: blocks.map((cidr) => emptyBlock(cidr, 4, { affinity: host("node-b"), ...inUse })),
+      blocks: blocks.map((cidr) => heldBlock(cidr, [{ handleId: "z" }], { affinity: host("node-b") })),
     });
     damage(cluster, `get block ${bad.replaceAll(/[./]/g, "-")}`);
     const { blocks: observed } = cluster.observed;

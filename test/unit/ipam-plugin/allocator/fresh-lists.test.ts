@@ -1,21 +1,17 @@
-import { resolvePools } from "../../../../ipam-plugin/allocator/pools.ts";
 /** Lists that an ADD made before it had to wait, or that came from memory: what may rest on them, and what must not. */
+import { resolvePools } from "../../../../ipam-plugin/allocator/pools.ts";
 import { addressesOf, Cluster, type ClusterSetup, host } from "../../../support/cluster.ts";
-import { emptyBlock, sampleAffinity } from "../../../support/samples.ts";
+import { owned } from "../../../support/samples.ts";
 
 const POOL = "10.0.0.0/24";
 const FIRST = "10.0.0.0/26";
 
 /** A cluster whose allocator has listed everything already, as for an ADD that then waits for the node's lock. */
-async function waiting(setup: ClusterSetup = {}): Promise<Cluster> {
+async function waiting(setup: ClusterSetup): Promise<Cluster> {
   const cluster = await Cluster.create(setup);
   const operation = cluster.allocator.begin({ owner: host("node-a"), mayBeOld: true });
   await Promise.all([operation.pools(), operation.reservations(), operation.affinities(4)]);
   return cluster;
-}
-
-function owning(setup: ClusterSetup = {}): ClusterSetup {
-  return { affinities: [sampleAffinity("node-a", FIRST)], blocks: [emptyBlock(FIRST, 64, { affinity: host("node-a") })], ...setup };
 }
 
 async function remake(cluster: Cluster, blockSize: number): Promise<void> {
@@ -28,7 +24,7 @@ describe.each([
   ["in a store that answers from memory", true],
 ])("F1: an ADD that waited, %s,", (_store, hasMemory) => {
   it("gives no address of a pool that was disabled while it waited", async () => {
-    const cluster = await waiting(owning({ hasMemory }));
+    const cluster = await waiting({ hasMemory, ...owned("node-a", [FIRST]) });
     await cluster.changePool("p0", { disabled: true });
     cluster.memory.hear("pool");
     await expect(cluster.assign("node-a", "c1")).rejects.toMatchObject({ word: "pool-none" });
@@ -36,7 +32,7 @@ describe.each([
   });
 
   it("gives no address that was reserved while it waited", async () => {
-    const cluster = await waiting(owning({ hasMemory }));
+    const cluster = await waiting({ hasMemory, ...owned("node-a", [FIRST]) });
     await cluster.datastore.reservations.create("r", { name: "r", reservedCIDRs: ["10.0.0.0/31"] });
     cluster.memory.hear("reservation");
     expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.2/26"]);

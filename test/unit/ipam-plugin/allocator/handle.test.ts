@@ -1,8 +1,9 @@
 import { AT_LIMIT, type Hold, type Holder, hold, settle, undoHold } from "../../../../ipam-plugin/allocator/handle.ts";
 import { Operation } from "../../../../ipam-plugin/allocator/operation.ts";
 import type { Datastore } from "../../../../lib/datastore/datastore.ts";
-import { Cluster } from "../../../support/cluster.ts";
-import { emptyBlock } from "../../../support/samples.ts";
+import { DatastoreError } from "../../../../lib/datastore/errors.ts";
+import { Cluster, host } from "../../../support/cluster.ts";
+import { emptyBlock, heldBlock } from "../../../support/samples.ts";
 
 const CIDR = "10.0.0.0/26";
 
@@ -65,12 +66,7 @@ describe("the count of a handle", () => {
 });
 
 describe("settling a count", () => {
-  const twoOfC1 = emptyBlock(CIDR, 64, {
-    allocations: Array.from({ length: 64 }, (_, ordinal) => (ordinal < 2 ? 0 : null)),
-    unallocated: Array.from({ length: 62 }, (_, ordinal) => ordinal + 2),
-    attributes: [{ handleId: "c1" }],
-    sequenceNumberForAllocation: { 0: 1n, 1: 2n },
-  });
+  const twoOfC1 = heldBlock(CIDR, [{ handleId: "c1" }, { handleId: "c1" }]);
 
   it.each([
     ["lowers", 5],
@@ -89,13 +85,7 @@ describe("settling a count", () => {
   });
 
   it("is not content with a block that was granted meanwhile, and agrees by chance with the handle as it was", async () => {
-    const oneOfC1 = emptyBlock(CIDR, 64, {
-      affinity: { type: "host", name: "node-a" },
-      allocations: Array.from({ length: 64 }, (_, ordinal) => (ordinal < 1 ? 0 : null)),
-      unallocated: Array.from({ length: 63 }, (_, ordinal) => ordinal + 1),
-      attributes: [{ handleId: "c1" }],
-      sequenceNumberForAllocation: { 0: 1n },
-    });
+    const oneOfC1 = heldBlock(CIDR, [{ handleId: "c1" }], { affinity: host("node-a") });
     const cluster = await Cluster.create({ blocks: [oneOfC1], handles: { c1: { [CIDR]: 2 } } });
     cluster.before("get block", () => cluster.assignIp("node-a", "c1", "10.0.0.1"));
     await settle(operationOn({ datastore: cluster.observed }), "c1", CIDR);
@@ -112,11 +102,7 @@ describe("settling a count", () => {
 describe("a handle that the store refuses", () => {
   it("is an error at once, and no block is tried for it twice", async () => {
     const cluster = await Cluster.create();
-    const { DatastoreError } = await import("../../../../lib/datastore/errors.ts");
-    cluster.fateOf = (call) => {
-      if (call.startsWith("create handle")) throw new DatastoreError("invalid", 'metadata.name: Invalid value: "net1.a_b"');
-      return "proceed";
-    };
+    cluster.answers("create handle", new DatastoreError("invalid", 'metadata.name: Invalid value: "net1.a_b"'));
     await expect(cluster.assign("node-a", "net1.a_b")).rejects.toMatchObject({
       word: "datastore-object-invalid",
       message: 'metadata.name: Invalid value: "net1.a_b"',

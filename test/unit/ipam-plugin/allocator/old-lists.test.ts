@@ -2,7 +2,8 @@
 import { DatastoreError } from "../../../../lib/datastore/errors.ts";
 import type { BlockAffinity } from "../../../../lib/datastore/resources.ts";
 import { addressesOf, Cluster, type ClusterSetup, host } from "../../../support/cluster.ts";
-import { emptyBlock, fullBlock, sampleAffinity } from "../../../support/samples.ts";
+import { emptyBlock, fullBlock, owned, sampleAffinity } from "../../../support/samples.ts";
+import { change, remove } from "../../../support/stored.ts";
 
 const [FIRST, SECOND] = ["10.0.0.0/26", "10.0.0.64/26"];
 const OLD = "list affinity old host/node-a/4/";
@@ -12,23 +13,13 @@ const CONSISTENT = "list affinity host/node-a/4/";
 function owning(setup: ClusterSetup = {}, affinity: Partial<BlockAffinity> = {}): Promise<Cluster> {
   return Cluster.create({
     hasMemory: true,
-    affinities: [sampleAffinity("node-a", FIRST, affinity)],
-    blocks: [emptyBlock(FIRST, 64, { affinity: host("node-a") })],
+    ...owned("node-a", [FIRST], affinity),
     ...setup,
   });
 }
 
-function listsOf({ calls }: Cluster): readonly string[] {
-  return calls.filter((call) => call.startsWith("list"));
-}
-
-/** Changes an affinity without the memory hearing of it. */
-async function change({ datastore }: Cluster, cidr: string, changes: Partial<BlockAffinity> | "delete"): Promise<void> {
-  const stored = await datastore.affinities.get({ owner: host("node-a"), cidr });
-  if (stored === undefined) throw new Error(`no affinity for ${cidr}`);
-  const { value, revision } = stored;
-  if (changes === "delete") await datastore.affinities.delete(value, revision);
-  else await datastore.affinities.update(value, { ...value, ...changes }, revision);
+function listsOf({ calls }: Cluster, kind = ""): readonly string[] {
+  return calls.filter((call) => call.startsWith(`list ${kind}`));
 }
 
 async function own({ datastore }: Cluster, node: string, cidr: string): Promise<void> {
@@ -48,12 +39,11 @@ describe("a memory that knows the node's block", () => {
   it("is enough for both families, one list each", async () => {
     const cluster = await owning({
       pools: { "10.0.0.0/24": {}, "fd00::/112": { blockSize: 122 } },
-      affinities: [sampleAffinity("node-a", FIRST), sampleAffinity("node-a", "fd00::/122")],
-      blocks: [emptyBlock(FIRST, 64, { affinity: host("node-a") }), emptyBlock("fd00::/122", 64, { affinity: host("node-a") })],
+      ...owned("node-a", [FIRST, "fd00::/122"]),
     });
     const { ipv4, ipv6 } = await cluster.autoAssign("node-a", "c1", { count4: 1, count6: 1 });
     expect([...addressesOf(ipv4), ...addressesOf(ipv6)]).toEqual(["10.0.0.0/26", "fd00::/122"]);
-    expect(listsOf(cluster).filter((call) => call.includes("affinity"))).toEqual([OLD, "list affinity old host/node-a/6/"]);
+    expect(listsOf(cluster, "affinity")).toEqual([OLD, "list affinity old host/node-a/6/"]);
   });
 
   it("leads past a full block to the next one", async () => {
@@ -72,7 +62,7 @@ describe("a memory that knows the node's block", () => {
     cluster.calls.length = 0;
     const [own] = await cluster.blocks();
     expect(await cluster.assign("node-a", "c2", 2)).toHaveLength(2);
-    expect(listsOf(cluster).filter((call) => call.includes("affinity"))).toEqual([OLD, CONSISTENT]);
+    expect(listsOf(cluster, "affinity")).toEqual([OLD, CONSISTENT]);
     expect(cluster.calls.filter((call) => call === `get block ${own?.cidr.replaceAll(/[./]/g, "-")}`)).toHaveLength(1);
     expect(await cluster.blocks()).toHaveLength(2);
   });
@@ -83,7 +73,7 @@ describe("a memory that does not know of the node's block yet", () => {
     const cluster = await Cluster.create({ hasMemory: true });
     await own(cluster, "node-a", SECOND);
     expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.64/26"]);
-    expect(listsOf(cluster).filter((call) => call.includes("affinity"))).toEqual([OLD, CONSISTENT]);
+    expect(listsOf(cluster, "affinity")).toEqual([OLD, CONSISTENT]);
     expect(await cluster.affinities()).toEqual([`node-a ${SECOND} confirmed`]);
   });
 
@@ -101,34 +91,25 @@ describe("a memory that does not know of the node's block yet", () => {
     await own(cluster, "node-a", "fd00::/122");
     const { ipv4, ipv6 } = await cluster.autoAssign("node-a", "c1", { count4: 1, count6: 1 });
     expect([...addressesOf(ipv4), ...addressesOf(ipv6)]).toEqual(["10.0.0.0/26", "fd00::/122"]);
-    expect(listsOf(cluster).filter((call) => call.includes("affinity"))).toEqual([
-      OLD,
-      "list affinity old host/node-a/6/",
-      "list affinity host/node-a/6/",
-    ]);
+    expect(listsOf(cluster, "affinity")).toEqual([OLD, "list affinity old host/node-a/6/", "list affinity host/node-a/6/"]);
   });
 });
 
 describe("a memory of a block that the node does not have any more", () => {
   it.each([
-    ["was deleted", async ({ datastore }: Cluster, revision: string) => datastore.blocks.delete(FIRST, revision)],
+    ["was deleted", ({ datastore }: Cluster) => remove(datastore.blocks, FIRST)],
     [
       "is another node's",
-      async (cluster: Cluster, revision: string) => {
-        await cluster.datastore.blocks.delete(FIRST, revision);
+      async (cluster: Cluster) => {
+        await remove(cluster.datastore.blocks, FIRST);
         await own(cluster, "node-b", FIRST);
       },
     ],
-    [
-      "is nobody's",
-      async ({ datastore }: Cluster, revision: string) => {
-        await datastore.blocks.update(FIRST, emptyBlock(FIRST, 64), revision);
-      },
-    ],
+    ["is nobody's", ({ datastore }: Cluster) => change(datastore.blocks, FIRST, { affinity: undefined })],
   ])("gives no address of it: it %s", async (_what, lose) => {
     const cluster = await owning({ configuration: { strictAffinity: true } });
-    await change(cluster, FIRST, "delete");
-    await lose(cluster, (await cluster.datastore.blocks.get(FIRST))?.revision ?? "");
+    await remove(cluster.datastore.affinities, { owner: host("node-a"), cidr: FIRST });
+    await lose(cluster);
     const before = await cluster.block(FIRST);
 
     const [address = ""] = await cluster.assign("node-a", "c1");
@@ -145,8 +126,8 @@ describe("a memory of a block that the node does not have any more", () => {
   it("is no obstacle when it is taken away between its reading and its writing", async () => {
     const cluster = await owning({ configuration: { strictAffinity: true } });
     cluster.before("update block", async () => {
-      await cluster.datastore.blocks.delete(FIRST, (await cluster.datastore.blocks.get(FIRST))?.revision ?? "");
-      await change(cluster, FIRST, "delete");
+      await remove(cluster.datastore.blocks, FIRST);
+      await remove(cluster.datastore.affinities, { owner: host("node-a"), cidr: FIRST });
       await own(cluster, "node-b", FIRST);
     });
     const [address] = await cluster.assign("node-a", "c1");
@@ -172,7 +153,7 @@ describe("what is out of the ordinary is left to a list that is not old", () => 
     const [old, plain] = [await owning({ ...setup, hasMemory: true }, affinity), await owning({ ...setup, hasMemory: false }, affinity)];
     const addresses = await old.assign("node-a", "c1");
     expect(addresses).toEqual(await plain.assign("node-a", "c1"));
-    expect(listsOf(old).filter((call) => call.includes("affinity"))).toEqual([OLD, CONSISTENT]);
+    expect(listsOf(old, "affinity")).toEqual([OLD, CONSISTENT]);
     // As without a memory, but for the list itself.
     expect(old.calls.filter((call) => !call.startsWith("list"))).toEqual(plain.calls.filter((call) => !call.startsWith("list")));
     expect(await old.affinities()).toEqual(await plain.affinities());
@@ -182,8 +163,7 @@ describe("what is out of the ordinary is left to a list that is not old", () => 
   it("but a request for certain pools does not mind the blocks of others", async () => {
     const cluster = await owning({
       pools: { "10.0.0.0/24": {}, "10.1.0.0/24": {} },
-      affinities: [FIRST, "10.1.0.0/26"].map((cidr) => sampleAffinity("node-a", cidr)),
-      blocks: [FIRST, "10.1.0.0/26"].map((cidr) => emptyBlock(cidr, 64, { affinity: host("node-a") })),
+      ...owned("node-a", [FIRST, "10.1.0.0/26"]),
     });
     expect(await cluster.assign("node-a", "c1", 1, { ipv4Pools: ["10.1.0.0/24"] })).toEqual(["10.1.0.0/26"]);
     expect(listsOf(cluster)).not.toContain(CONSISTENT);
@@ -191,13 +171,9 @@ describe("what is out of the ordinary is left to a list that is not old", () => 
 
   it("and a block that cannot be written keeps nobody from the next one, and nothing stays counted", async () => {
     const cluster = await owning({
-      affinities: [FIRST, SECOND].map((cidr) => sampleAffinity("node-a", cidr)),
-      blocks: [FIRST, SECOND].map((cidr) => emptyBlock(cidr, 64, { affinity: host("node-a") })),
+      ...owned("node-a", [FIRST, SECOND]),
     });
-    cluster.fateOf = (call) => {
-      if (call === "update block 10-0-0-0-26") throw new DatastoreError("invalid", "the server does not take it");
-      return "proceed";
-    };
+    cluster.answers("update block 10-0-0-0-26", new DatastoreError("invalid", "the server does not take it"));
     expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.64/26"]);
     expect(await cluster.handles()).toEqual({ c1: { [SECOND]: 1 } });
   });
@@ -213,13 +189,13 @@ describe("nobody is refused because of a pool that the memory does not know of y
     const cluster = await Cluster.create({ hasMemory: true, pools, nodes: { "node-a": { zone: "a" } } });
     await cluster.addPool("new", "10.0.0.0/24");
     expect(await cluster.assign("node-a", "c1", 1, { ipv4Pools })).toEqual([expect.stringMatching(/^10\.0\.0\./)]);
-    expect(listsOf(cluster).filter((call) => call.includes("pool"))).toEqual(["list pool old", "list pool"]);
+    expect(listsOf(cluster, "pool")).toEqual(["list pool old", "list pool"]);
   });
 
   it("but is when there is none, after one more look", async () => {
     const cluster = await Cluster.create({ hasMemory: true, pools: { "10.0.0.0/24": { disabled: true } } });
     await expect(cluster.assign("node-a", "c1")).rejects.toMatchObject({ word: "pool-none" });
-    expect(listsOf(cluster).filter((call) => call.includes("pool"))).toEqual(["list pool old", "list pool"]);
+    expect(listsOf(cluster, "pool")).toEqual(["list pool old", "list pool"]);
   });
 });
 

@@ -1,18 +1,19 @@
 import type { OwnerPreconditions, OwnerUpdates } from "../../../../ipam-plugin/allocator/types.ts";
-import { address, Cluster, host } from "../../../support/cluster.ts";
+import { address, Cluster } from "../../../support/cluster.ts";
+import { fresh } from "../../../support/fixtures.ts";
 
 const IP = address("10.0.0.9");
 const SOURCE = { node: "node-a", pod: "source", namespace: "shop" };
 const TARGET = { node: "node-b", pod: "target", namespace: "shop" };
 
 /** One address of the handle "vm", held by the source pod. */
-async function vm(): Promise<Cluster> {
+const cluster = fresh(async () => {
   const cluster = await Cluster.create();
-  await cluster.allocator.assignIp({ address: IP, handle: "vm", attributes: SOURCE, owner: host("node-a") });
+  await cluster.assignIp("node-a", "vm", "10.0.0.9", { attributes: SOURCE });
   return cluster;
-}
+});
 
-async function owners(cluster: Cluster) {
+async function owners() {
   const held = await cluster.allocator.attributesOf(IP);
   return { active: held?.activeOwner, alternate: held?.alternateOwner };
 }
@@ -27,9 +28,8 @@ describe("the owners of an address", () => {
     ["are cleared, both", { active: null, alternate: null }, { active: {}, alternate: {} }],
     ["stay as they are without an update", {}, { active: SOURCE, alternate: {} }],
   ])("%s", async (_title, updates, expected) => {
-    const cluster = await vm();
     await cluster.allocator.setOwnerAttributes(IP, "vm", updates);
-    expect(await owners(cluster)).toEqual(expected);
+    expect(await owners()).toEqual(expected);
   });
 
   it.each<[string, OwnerPreconditions, boolean]>([
@@ -43,22 +43,20 @@ describe("the owners of an address", () => {
     ["both are as expected", { active: SOURCE, alternate: {} }, true],
     ["one is as expected, and the other not", { active: SOURCE, alternate: TARGET }, false],
   ])("are changed, or not, when %s", async (_title, preconditions, isMet) => {
-    const cluster = await vm();
     const change = cluster.allocator.setOwnerAttributes(IP, "vm", { active: TARGET }, preconditions);
     if (isMet) await change;
     else await expect(change).rejects.toMatchObject({ word: "owner-conflict", message: expect.stringContaining("update conflict") });
-    expect((await owners(cluster)).active).toEqual(isMet ? TARGET : SOURCE);
+    expect((await owners()).active).toEqual(isMet ? TARGET : SOURCE);
   });
 
   it("change hands in a migration: target beside source, source gone, target takes over", async () => {
-    const cluster = await vm();
     const set = (updates: OwnerUpdates, preconditions: OwnerPreconditions = {}) =>
       cluster.allocator.setOwnerAttributes(IP, "vm", updates, preconditions);
     await set({ alternate: TARGET });
     await set({ active: null }, { active: { pod: "source" } });
-    expect(await owners(cluster)).toEqual({ active: {}, alternate: TARGET });
+    expect(await owners()).toEqual({ active: {}, alternate: TARGET });
     await set({ active: TARGET, alternate: null }, { active: {}, alternate: { pod: "target" } });
-    expect(await owners(cluster)).toEqual({ active: TARGET, alternate: {} });
+    expect(await owners()).toEqual({ active: TARGET, alternate: {} });
     expect(await cluster.handles()).toEqual({ vm: { "10.0.0.0/26": 1 } });
   });
 
@@ -73,7 +71,6 @@ describe("the owners of an address", () => {
   });
 
   it("are those of the allocation, whose number stays", async () => {
-    const cluster = await vm();
     const before = await cluster.allocator.attributesOf(IP);
     await cluster.allocator.setOwnerAttributes(IP, "vm", { active: TARGET });
     expect((await cluster.allocator.attributesOf(IP))?.sequenceNumber).toBe(before?.sequenceNumber);
@@ -85,7 +82,6 @@ describe("the owners of an address", () => {
     ["an address without block", "vm", "10.0.0.200", "address-not-assigned", "does not exist"],
     ["an address without pool", "vm", "192.168.0.1", "address-outside-pools", "not in a configured pool"],
   ])("of %s are refused", async (_title, handle, text, word, message) => {
-    const cluster = await vm();
     await expect(cluster.allocator.setOwnerAttributes(address(text), handle, { active: null })).rejects.toMatchObject({
       word,
       message: expect.stringContaining(message),
@@ -93,7 +89,6 @@ describe("the owners of an address", () => {
   });
 
   it("are checked again when another writer was faster", async () => {
-    const cluster = await vm();
     cluster.before("update block", async () => {
       cluster.fateOf = undefined;
       await cluster.allocator.setOwnerAttributes(IP, "vm", { active: TARGET });
@@ -101,11 +96,10 @@ describe("the owners of an address", () => {
     await expect(cluster.allocator.setOwnerAttributes(IP, "vm", { active: null }, { active: { pod: "source" } })).rejects.toMatchObject({
       word: "owner-conflict",
     });
-    expect((await owners(cluster)).active).toEqual(TARGET);
+    expect((await owners()).active).toEqual(TARGET);
   });
 
   it("without a change cost no write", async () => {
-    const cluster = await vm();
     cluster.calls.length = 0;
     await cluster.allocator.setOwnerAttributes(IP, "vm", {}, { active: SOURCE });
     expect(cluster.calls.filter((call) => /^(create|update|delete)/.test(call))).toEqual([]);
@@ -114,7 +108,6 @@ describe("the owners of an address", () => {
 
 describe("the attributes of an address", () => {
   it("are there while it is allocated, with its handle", async () => {
-    const cluster = await vm();
     expect(await cluster.allocator.attributesOf(IP)).toMatchObject({ handle: "vm", block: "10.0.0.0/26", activeOwner: SOURCE });
   });
 
@@ -122,19 +115,16 @@ describe("the attributes of an address", () => {
     ["is free", "10.0.0.10"],
     ["has no block", "10.0.0.200"],
   ])("are missing when it %s", async (_title, text) => {
-    const cluster = await vm();
     expect(await cluster.allocator.attributesOf(address(text))).toBeUndefined();
   });
 
   it("are missing while it cools down", async () => {
-    const cluster = await vm();
     await cluster.configure({ ipCooldownSeconds: 60 });
     await cluster.allocator.releaseByHandle("vm");
     expect(await cluster.allocator.attributesOf(IP)).toBeUndefined();
   });
 
   it("cannot be asked for outside all pools and blocks", async () => {
-    const cluster = await vm();
     await expect(cluster.allocator.attributesOf(address("192.168.0.1"))).rejects.toMatchObject({ word: "address-outside-pools" });
   });
 });

@@ -1,20 +1,14 @@
 import { formatAddress } from "../../../../lib/addresses/address.ts";
 import { address, Cluster, host } from "../../../support/cluster.ts";
-import { emptyBlock, sampleAffinity } from "../../../support/samples.ts";
+import { fresh } from "../../../support/fixtures.ts";
+import { heldBlock, sampleAffinity } from "../../../support/samples.ts";
 
 const CIDR = "10.0.0.0/26";
 
 /** A block of node-a in which the named handles hold one address each, from ordinal 0. */
 function blockOf(...handles: string[]) {
-  const allocations = Array.from({ length: 64 }, (_, ordinal) => (ordinal < handles.length ? ordinal : null));
-  return emptyBlock(CIDR, 64, {
-    affinity: host("node-a"),
-    allocations,
-    unallocated: allocations.flatMap((index, ordinal) => (index === null ? [ordinal] : [])),
-    attributes: handles.map((handleId, index) => ({ handleId, activeOwner: { node: "node-a", index: String(index) } })),
-    sequenceNumber: 1000n,
-    sequenceNumberForAllocation: Object.fromEntries(handles.map((_, ordinal) => [ordinal, 900n + BigInt(ordinal)])),
-  });
+  const attributes = handles.map((handleId, index) => ({ handleId, activeOwner: { node: "node-a", index: String(index) } }));
+  return heldBlock(CIDR, attributes, { affinity: host("node-a"), sequenceNumber: 1000n });
 }
 
 describe("release by handle", () => {
@@ -88,7 +82,7 @@ describe("release by handle", () => {
   it("tries every block, whatever one of them does, and tells the first failure", async () => {
     const cluster = await Cluster.create({ pools: { "10.0.0.0/24": {}, "fd00::/116": {} } });
     await cluster.autoAssign("node-a", "c1", { count4: 1, count6: 1 });
-    cluster.fateOf = (call) => (call.startsWith("get block 10-") ? "unavailable" : "proceed");
+    cluster.answers("get block 10-", "unavailable");
     await expect(cluster.allocator.releaseByHandle("c1")).rejects.toMatchObject({ failure: "unavailable" });
     expect(await cluster.handles()).toEqual({ c1: { "10.0.0.128/26": 1 } });
     cluster.fateOf = undefined;
@@ -124,6 +118,7 @@ describe("a handle that counts wrongly is mended by its release", () => {
 
 describe("release by address", () => {
   const setup = { blocks: [blockOf("c1", "c2", "c2\r")], handles: { c1: { [CIDR]: 1 }, c2: { [CIDR]: 2 } } };
+  const cluster = fresh(() => Cluster.create(setup));
   const first = { address: address("10.0.0.0") };
 
   it.each([
@@ -132,7 +127,6 @@ describe("release by address", () => {
     ["by the number", { ...first, sequenceNumber: 900n }],
     ["by both", { ...first, handle: "c1", sequenceNumber: 900n }],
   ])("%s frees it (ReleaseOptions)", async (_title, option) => {
-    const cluster = await Cluster.create(setup);
     expect(await cluster.allocator.releaseIps([option])).toEqual({ unallocated: [], done: [option] });
     expect(await cluster.handles()).toEqual({ c2: { [CIDR]: 2 } });
   });
@@ -141,7 +135,6 @@ describe("release by address", () => {
     ["another handle", { ...first, handle: "c2" }, "bad handle"],
     ["another number", { ...first, sequenceNumber: 901n }, "bad sequence number"],
   ])("by %s frees nothing of the block", async (_title, option, problem) => {
-    const cluster = await Cluster.create(setup);
     const { error, done } = await cluster.allocator.releaseIps([{ address: address("10.0.0.1") }, option]);
     expect(error).toMatchObject({ word: "release-mismatch", message: expect.stringContaining(problem) });
     expect(done).toEqual([]);
@@ -149,7 +142,6 @@ describe("release by address", () => {
   });
 
   it("knows a handle that was stored with a carriage return", async () => {
-    const cluster = await Cluster.create(setup);
     const { error } = await cluster.allocator.releaseIps([{ address: address("10.0.0.2"), handle: "c2" }]);
     expect(error).toBeUndefined();
     expect(await cluster.handles()).toEqual({ c1: { [CIDR]: 1 }, c2: { [CIDR]: 1 } });
@@ -160,7 +152,6 @@ describe("release by address", () => {
     ["in a block that is missing", "10.0.0.200"],
     ["in no pool and no block", "192.168.0.1"],
   ])("of an address that is %s says so, and writes nothing", async (_title, text) => {
-    const cluster = await Cluster.create(setup);
     expect(await cluster.allocator.releaseIps([{ address: address(text) }])).toMatchObject({ unallocated: [address(text)], done: [{}] });
     expect(cluster.calls.filter((call) => /^(create|update|delete)/.test(call))).toEqual([]);
   });
@@ -248,7 +239,6 @@ describe("release by address", () => {
   });
 
   it("that loses against another writer goes on with what is stored then", async () => {
-    const cluster = await Cluster.create(setup);
     cluster.before("update block", async () => {
       cluster.fateOf = undefined;
       await cluster.allocator.releaseByHandle("c2");
