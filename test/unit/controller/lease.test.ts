@@ -1,6 +1,7 @@
 import { decodeLease, Elector, fencedClient, isSameTenure, type Lease, leaseObject, nextStep } from "../../../controller/leader/elector.ts";
 import { type ApiClient, ApiError, type ApiRequest } from "../../../lib/kubernetes/api-client.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
+import { fresh } from "../../support/fixtures.ts";
 
 const LEASE: Lease = {
   resourceVersion: "7",
@@ -54,11 +55,12 @@ describe("the lease as written", () => {
 class LeaseServer {
   lease: Lease | undefined;
   isAway = false;
-  writes = 0;
+  /** Comes before the answer to each request. */
+  before: (asked: ApiRequest) => Promise<void> = async () => undefined;
   #version = 0;
 
   client(): ApiClient {
-    return { server: "test", close: () => undefined, request: async (request) => this.#answer(request) };
+    return { server: "test", close: () => undefined, request: (asked) => this.before(asked).then(() => this.#answer(asked)) };
   }
 
   #answer({ method, body = "{}" }: ApiRequest): string {
@@ -69,7 +71,6 @@ class LeaseServer {
       if (method === "PUT" && sent.metadata.resourceVersion !== this.lease?.resourceVersion)
         throw new ApiError("conflict", { status: 409 });
       if (method === "POST" && this.lease !== undefined) throw new ApiError("exists", { status: 409 });
-      this.writes++;
       this.lease = decodeLease({ ...sent, metadata: { ...sent.metadata, resourceVersion: String(++this.#version) } });
     }
     const { resourceVersion, holder, durationSeconds, renewTime, acquireTime, transitions } = this.lease ?? LEASE;
@@ -78,26 +79,36 @@ class LeaseServer {
   }
 }
 
-function contender(server: Pick<LeaseServer, "client">, clock: FakeClock, identity: string) {
+interface Contention {
+  readonly durationMs?: number;
+  readonly log?: (message: string) => void;
+  /** Default: lasts as long as the term. */
+  readonly work?: () => Promise<void>;
+}
+
+function contender(server: LeaseServer, clock: FakeClock, identity: string, options: Contention = {}) {
+  const { durationMs = 15_000, log = () => undefined, work } = options;
   const ending = new AbortController();
-  const client = server.client();
-  const elector = new Elector({ client, clock, namespace: "n", name: "l", identity, durationMs: 15_000, log: () => undefined });
+  const elector = new Elector({ client: server.client(), clock, namespace: "n", name: "l", identity, durationMs, log });
   const terms: AbortSignal[] = [];
   const ended = elector.run(async (signal) => {
     terms.push(signal);
-    await new Promise((done) => signal.addEventListener("abort", done, { once: true }));
+    await (work?.() ?? new Promise<unknown>((done) => signal.addEventListener("abort", done, { once: true })));
   }, ending.signal);
-  const end = () => {
+  const end = async (withinMs = 20_000) => {
     ending.abort(new Error("end"));
-    return ended;
+    await clock.advance(withinMs);
+    await ended;
   };
   return { elector, terms, end };
 }
 
 describe("the election", () => {
+  const server = fresh(() => new LeaseServer());
+  const clock = fresh(() => new FakeClock());
+
   it("has the leader stand down before the lease can be taken, and the other take it only after it was unchanged for its duration", async () => {
-    const [server, other] = [new LeaseServer(), new LeaseServer()];
-    const clock = new FakeClock();
+    const other = new LeaseServer();
     const leader = contender(server, clock, "a");
     await clock.advance(10_000);
     expect([leader.elector.mayWrite, leader.terms[0]?.aborted]).toEqual([true, false]);
@@ -110,20 +121,16 @@ describe("the election", () => {
     await clock.advance(10_000);
     expect([leader.elector.mayWrite, follower.elector.mayWrite]).toEqual([false, true]);
     expect(other.lease).toMatchObject({ holder: "b", transitions: 1 });
-    const ends = [leader.end(), follower.end()];
-    await clock.advance(20_000);
-    await Promise.all(ends);
+    await Promise.all([leader.end(), follower.end()]);
     expect(other.lease?.holder).toBe("");
   });
 
   it("asks again not before its pause and not after twice that, so that several do not ask at one moment for ever", async () => {
     const pauseWith = async (random: number) => {
-      const server = new LeaseServer();
       server.lease = LEASE;
       const clock = new FakeClock(() => random);
       const { end } = contender(server, clock, "me");
-      await clock.advance(0);
-      await end();
+      await end(0);
       return clock.pauses[0] ?? Number.NaN;
     };
     const [shortest, middle, longest] = [await pauseWith(0), await pauseWith(0.5), await pauseWith(0.75)];
@@ -132,79 +139,48 @@ describe("the election", () => {
   });
 
   it("gives the lease back and pauses longer and longer when its work fails at once, so that another can try", async () => {
-    const server = new LeaseServer();
-    const clock = new FakeClock();
-    const ending = new AbortController();
     const at: number[] = [];
-    const elector = new Elector({
-      client: server.client(),
-      clock,
-      namespace: "n",
-      name: "l",
-      identity: "a",
-      durationMs: 16_000,
-      log: () => undefined,
-    });
-    const ended = elector.run(async () => {
+    const work = async () => {
       at.push(clock.now());
       throw new Error("403");
-    }, ending.signal);
+    };
+    const { elector, end } = contender(server, clock, "a", { durationMs: 16_000, work });
     await clock.advance(1_000);
     expect([server.lease?.holder, elector.mayWrite]).toEqual(["", false]);
     await clock.advance(59_000);
     expect(at).toEqual([0, 2_000, 6_000, 14_000, 30_000, 46_000]);
-    ending.abort(new Error("end"));
-    await clock.advance(20_000);
-    await ended;
+    await end();
   });
 
   it("D2: counts the time that a leader may write from before its renewal was sent", async () => {
-    const server = new LeaseServer();
-    const clock = new FakeClock();
-    const inner = server.client();
     let writes = 0;
-    const request = async (asked: ApiRequest) => {
-      if (asked.method !== "GET") await clock.sleep(++writes === 1 ? 3_000 : 1_000_000);
-      return inner.request(asked);
+    server.before = async ({ method }) => {
+      if (method !== "GET") await clock.sleep(++writes === 1 ? 3_000 : 1_000_000);
     };
-    const leader = contender({ client: () => ({ ...inner, request }) }, clock, "a");
+    const leader = contender(server, clock, "a");
     await clock.advance(9_999);
     expect(leader.elector.mayWrite).toBe(true);
     await clock.advance(1);
     expect([leader.elector.mayWrite, leader.terms[0]?.aborted]).toEqual([false, true]);
-    const ended = leader.end();
-    await clock.advance(2_000_000);
-    await ended;
+    await leader.end(2_000_000);
   });
 
   it("D3: does not give back a lease that has run out: a write under way may still need that time", async () => {
-    const server = new LeaseServer();
-    const clock = new FakeClock();
     const leader = contender(server, clock, "a");
     await clock.advance(100);
     server.isAway = true;
     await clock.advance(11_000);
     expect(leader.elector.mayWrite).toBe(false);
     server.isAway = false;
-    const ended = leader.end();
-    await clock.advance(20_000);
-    await ended;
+    await leader.end();
     expect(server.lease?.holder).toBe("a");
   });
 
   it("says who leads, and what stands in the way of the lease until that is over", async () => {
-    const server = new LeaseServer();
-    const clock = new FakeClock();
     server.isAway = true;
     const told: string[] = [];
-    const ending = new AbortController();
-    const options = { client: server.client(), clock, namespace: "n", name: "l", identity: "a", durationMs: 15_000 };
-    const elector = new Elector({ ...options, log: (message) => told.push(message) });
+    const { elector, end } = contender(server, clock, "a", { log: (message) => told.push(message) });
     expect([elector.description, elector.mayWrite]).toEqual(["nobody leads yet", false]);
-    const ended = elector.run(
-      (signal) => new Promise((done) => signal.addEventListener("abort", () => done(), { once: true })),
-      ending.signal,
-    );
     await clock.advance(10_000);
     expect([elector.description, elector.problem]).toEqual(["away", "away"]);
     expect(told).toEqual(["the lease: away"]);
@@ -215,9 +191,7 @@ describe("the election", () => {
     server.lease = { ...LEASE, holder: "" };
     await clock.advance(4_000);
     expect(elector.description).toBe("this controller leads");
-    ending.abort(new Error("end"));
-    await clock.advance(20_000);
-    await ended;
+    await end();
     expect(told).toEqual(["the lease: away", "this controller leads", "this controller leads no more"]);
   });
 
@@ -226,64 +200,44 @@ describe("the election", () => {
       [409, undefined],
       [403, "arranged"],
     ] as const) {
-      const server = new LeaseServer();
-      const inner = server.client();
-      const request = async (asked: ApiRequest) => {
-        if (asked.method === "POST") throw new ApiError("arranged", { status });
-        return inner.request(asked);
+      server.before = async ({ method }) => {
+        if (method === "POST") throw new ApiError("arranged", { status });
       };
-      const clock = new FakeClock();
-      const { elector, end } = contender({ client: () => ({ ...inner, request }) }, clock, "a");
+      const { elector, end } = contender(server, clock, "a");
       await clock.advance(1_000);
       expect([elector.problem, elector.mayWrite]).toEqual([problem, false]);
-      const ended = end();
-      await clock.advance(20_000);
-      await ended;
+      await end();
     }
   });
 
   it("is made at the collection, and renewed at its own place", async () => {
-    const server = new LeaseServer();
-    const inner = server.client();
     const asked: string[] = [];
-    const request = async (one: ApiRequest) => {
-      if (one.method !== "GET") asked.push(`${one.method} ${one.path}`);
-      return inner.request(one);
+    server.before = async ({ method, path }) => {
+      if (method !== "GET") asked.push(`${method} ${path}`);
     };
-    const clock = new FakeClock();
-    const { end } = contender({ client: () => ({ ...inner, request }) }, clock, "a");
+    const { end } = contender(server, clock, "a");
     await clock.advance(2_000);
     const collection = "/apis/coordination.k8s.io/v1/namespaces/n/leases";
     expect(asked).toEqual([`POST ${collection}`, `PUT ${collection}/l`]);
-    const ended = end();
-    await clock.advance(20_000);
-    await ended;
+    await end();
   });
 
   it("leads on through many renewals in one term", async () => {
-    const server = new LeaseServer();
-    const clock = new FakeClock();
     const leader = contender(server, clock, "a");
     await clock.advance(60_000);
     expect([leader.terms.length, leader.terms[0]?.aborted, leader.elector.mayWrite]).toEqual([1, false, true]);
     expect(server.lease?.transitions).toBe(0);
-    const ended = leader.end();
-    await clock.advance(20_000);
-    await ended;
+    await leader.end();
   });
 
   it("renews without an end, and never has two leaders", async () => {
-    const server = new LeaseServer();
-    const clock = new FakeClock();
     const both = [contender(server, clock, "a"), contender(server, clock, "b")];
     for (let second = 0; second < 120; second++) {
       await clock.advance(1_000);
       expect(both.filter(({ elector }) => elector.mayWrite)).toHaveLength(1);
     }
     expect(both.map(({ terms }) => terms.length).sort()).toEqual([0, 1]);
-    const ends = both.map(({ end }) => end());
-    await clock.advance(20_000);
-    await Promise.all(ends);
+    await Promise.all(both.map(({ end }) => end()));
   });
 });
 

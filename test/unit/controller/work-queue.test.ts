@@ -2,11 +2,12 @@
 import { WorkQueue } from "../../../controller/term.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 
-/** A queue at work; `tried` are "key time" of each try. Keys fail as long as `fails` says so. */
+/** A queue at work; `tried` are "key time" of each try, `told` "key: message time" of each failure. Keys fail as long as `fails` says so. */
 function working(fails: (key: string, tries: number) => boolean) {
   const clock = new FakeClock();
   const queue = new WorkQueue(clock);
   const tried: string[] = [];
+  const told: string[] = [];
   const ending = new AbortController();
   const running = queue.run(
     async (key) => {
@@ -14,14 +15,14 @@ function working(fails: (key: string, tries: number) => boolean) {
       if (fails(key, tried.length)) throw new Error("not yet");
     },
     ending.signal,
-    () => undefined,
+    (key, message) => told.push(`${key}: ${message} ${clock.now()}`),
   );
   const end = async () => {
     ending.abort(new Error("end"));
     await clock.advance(60_000);
     await running;
   };
-  return { clock, queue, tried, end };
+  return { clock, queue, tried, told, ending, end };
 }
 
 describe("the queue of the controller", () => {
@@ -48,18 +49,8 @@ describe("the queue of the controller", () => {
   });
 
   it("tells of each failure once, by key and message, and begins its pauses anew after a success", async () => {
-    const clock = new FakeClock();
-    const queue = new WorkQueue(clock);
-    const told: string[] = [];
-    const ending = new AbortController();
     let fails = 2;
-    const running = queue.run(
-      async () => {
-        if (fails-- > 0) throw new Error("not yet");
-      },
-      ending.signal,
-      (key, message) => told.push(`${key}: ${message} ${clock.now()}`),
-    );
+    const { clock, queue, told, end } = working(() => fails-- > 0);
     queue.add("bad");
     await clock.advance(100);
     expect(told).toEqual(["bad: not yet 0", "bad: not yet 5"]);
@@ -68,9 +59,7 @@ describe("the queue of the controller", () => {
     queue.add("bad");
     await clock.advance(1);
     expect(queue.status.failing).toEqual([{ key: "bad", failures: 1, message: "not yet" }]);
-    ending.abort(new Error("end"));
-    await clock.advance(60_000);
-    await running;
+    await end();
   });
 
   it("works on what is due first, and among those that are due at once on what came first", async () => {
@@ -95,21 +84,13 @@ describe("the queue of the controller", () => {
   });
 
   it("takes a failure that its own end makes for none", async () => {
-    const clock = new FakeClock();
-    const queue = new WorkQueue(clock);
-    const told: string[] = [];
-    const ending = new AbortController();
-    const running = queue.run(
-      async () => {
-        ending.abort(new Error("end"));
-        throw new Error("aborted");
-      },
-      ending.signal,
-      (key) => told.push(key),
-    );
+    const { clock, queue, told, ending, end } = working(() => {
+      ending.abort(new Error("end"));
+      return true;
+    });
     queue.add("one");
     await clock.advance(60_000);
-    await running;
+    await end();
     expect([told, queue.status.failing]).toEqual([[], []]);
   });
 
