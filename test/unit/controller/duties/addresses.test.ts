@@ -2,8 +2,11 @@
 import { ApiError } from "../../../../lib/kubernetes/api-client.ts";
 import { address } from "../../../support/cluster.ts";
 import { ControllerWorld, NAMESPACE } from "../../../support/controller-world.ts";
+import { fresh } from "../../../support/fixtures.ts";
 
 const KUBE_CONTROLLERS = "/api/v1/namespaces/kube-system/pods/kc";
+
+const world = fresh(() => ControllerWorld.withPool());
 
 function addKubeControllers(world: ControllerWorld): void {
   const name = "calico-kube-controllers";
@@ -12,7 +15,6 @@ function addKubeControllers(world: ControllerWorld): void {
 
 describe("A leaked address", () => {
   it("is released after fifteen minutes, with its handle, and told; those of pods and tunnels stay", async () => {
-    const world = ControllerWorld.withPool();
     const leaked = await world.take("node1", "never-was");
     const used = await world.addPodWithAddress("web");
     const tunnel = await world.takeTunnel("node1");
@@ -27,7 +29,6 @@ describe("A leaked address", () => {
   });
 
   it("stays when its pod turns up meanwhile, and the time begins anew when it goes", async () => {
-    const world = ControllerWorld.withPool();
     await world.take("node1", "slow");
     await world.minutes(14);
     world.addPod("slow");
@@ -54,7 +55,6 @@ describe("A leaked address", () => {
   });
 
   it("is not counted as seen while Calico's kube-controllers ran", async () => {
-    const world = ControllerWorld.withPool();
     await world.take("node1", "never-was");
     await world.minutes(10);
     addKubeControllers(world);
@@ -67,7 +67,6 @@ describe("A leaked address", () => {
   });
 
   it("stays while another address of its handle is in use", async () => {
-    const world = ControllerWorld.withPool();
     world.addPool("pool6", "fd60::/64");
     await world.take("node1", "web", "web-c");
     const used = await world.take("node1", "web", "web-c", 6);
@@ -80,7 +79,6 @@ describe("A leaked address", () => {
   });
 
   it("stays when the server itself has the pod that the watch lacks", async () => {
-    const world = ControllerWorld.withPool();
     await world.take("node1", "web");
     const { request } = world.api;
     world.api.request = (asked) => {
@@ -110,7 +108,6 @@ describe("A leaked address", () => {
   });
 
   it("of a pod that has ended is taken out of the pod's annotations before it is released", async () => {
-    const world = ControllerWorld.withPool();
     await world.addPodWithAddress("done", { phase: "Succeeded" });
     world.api.writes.length = 0;
     await world.minutes(16);
@@ -123,7 +120,6 @@ describe("A leaked address", () => {
   });
 
   it("stays while its pod is not read to its end, which is told", async () => {
-    const world = ControllerWorld.withPool();
     await world.take("node1", "web");
     const long = Array.from({ length: 65 }, (_, index) => `10.99.0.${index}/32`).join(",");
     world.addPod("web", { containerId: "web-c", annotations: { "cni.projectcalico.org/podIPs": long } });
@@ -136,19 +132,17 @@ describe("A leaked address", () => {
 });
 
 describe("A look at the cluster", () => {
-  it.each<[string, (world: ControllerWorld) => void, string]>([
-    ["while a watch is lost", (world) => (world.api.followedSince = undefined), "are not complete"],
-    ["before the first complete lists", (world) => (world.api.isSynced = false), "are not complete"],
-    ["where the list of nodes is empty", (world) => ["node1", "node2"].map((node) => world.removeNode(node)), "which is not believed"],
+  it.each<[string, () => void, string]>([
+    ["while a watch is lost", () => (world.api.followedSince = undefined), "are not complete"],
+    ["before the first complete lists", () => (world.api.isSynced = false), "are not complete"],
+    ["where the list of nodes is empty", () => ["node1", "node2"].map((node) => world.removeNode(node)), "which is not believed"],
   ])("is refused %s", async (_when, arrange, message) => {
-    const world = ControllerWorld.withPool();
-    arrange(world);
+    arrange();
     await expect(world.look()).rejects.toThrow(message);
     await expect(world.duties.addresses.work("handle x", new AbortController().signal)).rejects.toThrow(message);
   });
 
   it("that comes after a gap begins the times anew", async () => {
-    const world = ControllerWorld.withPool();
     await world.take("node1", "never-was");
     await world.minutes(14);
     world.api.followedSince = world.clock.now() + 1;
@@ -160,16 +154,13 @@ describe("A look at the cluster", () => {
 });
 
 describe("A node that is gone", () => {
-  async function withNode2(): Promise<ControllerWorld> {
-    const world = ControllerWorld.withPool();
+  beforeEach(async () => {
     await world.addPodWithAddress("near", { node: "node1" });
     await world.take("node2", "far");
     await world.takeTunnel("node2");
-    return world;
-  }
+  });
 
   it("loses pods' addresses, its tunnel's and its blocks after five minutes, and no other does", async () => {
-    const world = await withNode2();
     await world.minutes(3);
     world.removeNode("node2");
     await world.minutes(5);
@@ -184,7 +175,6 @@ describe("A node that is gone", () => {
   });
 
   it("keeps everything when it comes back in time, and the time begins anew", async () => {
-    const world = await withNode2();
     world.removeNode("node2");
     await world.minutes(5);
     world.addNode("node2");
@@ -197,7 +187,6 @@ describe("A node that is gone", () => {
   });
 
   it("keeps the addresses of pods and containers that may run, and its tunnel with them", async () => {
-    const world = await withNode2();
     await world.addPodWithAddress("stays", { node: "node2" });
     world.removeNode("node2");
     await world.minutes(10);
@@ -217,7 +206,6 @@ describe("A node that is gone", () => {
   });
 
   it("keeps what the server itself has a pod for, and its tunnel with that", async () => {
-    const world = await withNode2();
     await world.take("node2", "slow");
     world.removeNode("node2");
     world.api.before = ({ path }) => {
@@ -229,7 +217,6 @@ describe("A node that is gone", () => {
   });
 
   it("keeps everything when the server itself has it, and its return is told", async () => {
-    const world = await withNode2();
     world.removeNode("node2");
     const { request } = world.api;
     world.api.request = async (asked) => {
@@ -243,7 +230,6 @@ describe("A node that is gone", () => {
   });
 
   it("that comes back while its pods are asked for keeps what is not released yet", async () => {
-    const world = await withNode2();
     world.removeNode("node2");
     const { request } = world.api;
     world.api.request = (asked) => {
@@ -256,7 +242,6 @@ describe("A node that is gone", () => {
   });
 
   it("is not released while the server answers about it with an error", async () => {
-    const world = await withNode2();
     world.removeNode("node2");
     world.api.before = ({ path }) => {
       if (path.endsWith("/nodes/node2")) throw new ApiError("arranged", { status: 403 });
@@ -286,7 +271,6 @@ describe("A node that is gone", () => {
   });
 
   it("is no matter of an item that is not due any more", async () => {
-    const world = await withNode2();
     const { signal } = new AbortController();
     await world.duties.addresses.work("node node1", signal);
     world.removeNode("node2");

@@ -1,6 +1,9 @@
 /** What nodes that are gone leave beside addresses: annotations of pods that have ended, and objects of endpoints. */
+
+import type { JsonObject } from "../../../../lib/json/value.ts";
 import { ApiError } from "../../../../lib/kubernetes/api-client.ts";
 import { ControllerWorld, NAMESPACE } from "../../../support/controller-world.ts";
+import { fresh } from "../../../support/fixtures.ts";
 
 const POD_IP = "cni.projectcalico.org/podIP";
 const OBJECTS = `/apis/tortie.dev/v1alpha1/namespaces/${NAMESPACE}/tortieendpoints`;
@@ -74,69 +77,65 @@ describe("The annotations of a pod", () => {
 });
 
 describe("The object of an endpoint", () => {
-  function withObject(node = "node2"): ControllerWorld {
-    const world = new ControllerWorld();
-    world.api.put(`${OBJECTS}/web`, { spec: { node } });
-    return world;
-  }
+  const world = fresh(() => new ControllerWorld());
+  const putObject = (spec: JsonObject) => world.api.put(`${OBJECTS}/web`, { spec });
+  beforeEach(() => putObject({ node: "node2" }));
 
-  const isThere = (world: ControllerWorld) => world.api.get(`${OBJECTS}/web`) !== undefined;
+  const isThere = () => world.api.get(`${OBJECTS}/web`) !== undefined;
 
   it("of a node that is gone is deleted after five minutes, and told", async () => {
-    const world = withObject();
     await world.minutes(10);
     world.removeNode("node2");
     await world.minutes(5);
-    expect(isThere(world)).toBe(true);
+    expect(isThere()).toBe(true);
     await world.minutes(1);
-    expect(isThere(world)).toBe(false);
+    expect(isThere()).toBe(false);
     expect(world.log).toEqual([`deleted TortieEndpoint ${NAMESPACE}/web: node node2 is gone`]);
   });
 
   it("stays while its pod is there and may come back with its node, and goes when the pod is elsewhere or has ended", async () => {
     for (const facts of [{ node: "node1" }, { node: "node2", phase: "Succeeded" }]) {
-      const world = withObject();
+      world.addNode("node2");
+      putObject({ node: "node2" });
       world.addPod("web", { node: "node2" });
       world.removeNode("node2");
       await world.minutes(20);
-      expect(isThere(world)).toBe(true);
+      expect(isThere()).toBe(true);
       world.addPod("web", facts);
       await world.minutes(6);
-      expect(isThere(world)).toBe(false);
+      expect(isThere()).toBe(false);
     }
   });
 
   it("of no node, or of one that exists, stays", async () => {
     for (const node of ["", "node1"]) {
-      const world = withObject(node);
+      putObject({ node });
       world.removeNode("node2");
       await world.minutes(20);
-      expect(isThere(world)).toBe(true);
+      expect(isThere()).toBe(true);
     }
   });
 
   it("that an agent has written since is another observation, and one that is not confirmed stays", async () => {
     const item = `endpoint-objects object ${NAMESPACE}/web`;
-    const world = withObject();
     world.removeNode("node2");
     await world.minutes(5);
     await world.work(item);
-    world.api.put(`${OBJECTS}/web`, { spec: { node: "node2", generation: 2 } });
+    putObject({ node: "node2", generation: 2 });
     await world.minutes(5);
-    expect(isThere(world)).toBe(true);
+    expect(isThere()).toBe(true);
     await world.minutes(1);
-    expect(isThere(world)).toBe(false);
+    expect(isThere()).toBe(false);
     await world.work(item);
   });
 
   it("stays when the server itself has the node", async () => {
-    const world = withObject();
     world.removeNode("node2");
     world.api.before = ({ path }) => {
       if (path.endsWith("/nodes/node2")) world.addNode("node2");
     };
     await world.minutes(10);
-    expect(isThere(world)).toBe(true);
+    expect(isThere()).toBe(true);
   });
 
   it.each([
@@ -144,7 +143,6 @@ describe("The object of an endpoint", () => {
     [409, undefined],
     [403, "arranged"],
   ])("that cannot be deleted with status %i: the message is %p", async (status, message) => {
-    const world = withObject();
     world.removeNode("node2");
     world.api.before = ({ method }) => {
       if (method === "DELETE") throw new ApiError("arranged", { status });
@@ -154,7 +152,6 @@ describe("The object of an endpoint", () => {
   });
 
   it("is not judged while the lists are not complete", async () => {
-    const world = withObject();
     world.api.followedSince = undefined;
     await expect(world.work(`endpoint-objects object ${NAMESPACE}/web`)).rejects.toThrow("are not complete");
   });

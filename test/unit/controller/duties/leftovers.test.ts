@@ -1,7 +1,9 @@
 /** What interrupted operations leave in the data: mended when it has been the same for the grace period. */
 import { giveUpBlocks } from "../../../support/blocks.ts";
 import { ControllerWorld } from "../../../support/controller-world.ts";
+import { fresh } from "../../../support/fixtures.ts";
 import { emptyBlock } from "../../../support/samples.ts";
+import { change, wanted } from "../../../support/stored.ts";
 
 async function withOrphan(given: Readonly<Record<string, string>> = {}): Promise<ControllerWorld> {
   const world = ControllerWorld.withPool(given);
@@ -10,8 +12,9 @@ async function withOrphan(given: Readonly<Record<string, string>> = {}): Promise
 }
 
 describe("A handle that no block knows", () => {
+  const world = fresh(withOrphan);
+
   it("is removed after five minutes, and told", async () => {
-    const world = await withOrphan();
     await world.addPodWithAddress("web");
     await world.minutes(5);
     expect((await world.datastore.handles.list()).map(({ value }) => value.id)).toEqual(["net1.orphan", "net1.web-c"]);
@@ -21,11 +24,8 @@ describe("A handle that no block knows", () => {
   });
 
   it("that is written meanwhile is another observation", async () => {
-    const world = await withOrphan();
     await world.minutes(5);
-    const stored = await world.datastore.handles.get("net1.orphan");
-    if (stored === undefined) throw new Error("there is one");
-    await world.datastore.handles.update("net1.orphan", { ...stored.value, blocks: { "10.60.0.8/29": 1 } }, stored.revision);
+    await change(world.datastore.handles, "net1.orphan", { blocks: { "10.60.0.8/29": 1 } });
     await world.minutes(5);
     expect(await world.datastore.handles.list()).toHaveLength(1);
     await world.minutes(1);
@@ -44,7 +44,6 @@ describe("A handle that no block knows", () => {
   });
 
   it("is no matter of an item that is not confirmed, or not allowed any more", async () => {
-    const world = await withOrphan();
     await world.minutes(5);
     await world.clock.advance(60_000);
     const [item = ""] = await world.due("leftovers");
@@ -58,7 +57,6 @@ describe("A handle that no block knows", () => {
   });
 
   it("is not judged while the lists are not complete", async () => {
-    const world = await withOrphan();
     world.api.followedSince = undefined;
     await expect(world.work("leftovers problem x")).rejects.toThrow("are not complete");
     world.api.followedSince = 0;
@@ -70,11 +68,10 @@ describe("A handle that no block knows", () => {
   });
 
   it("that counts too much is counted anew", async () => {
-    const world = ControllerWorld.withPool();
     await world.addPodWithAddress("web");
-    const stored = await world.datastore.handles.get("net1.web-c");
-    const [cidr = ""] = Object.keys(stored?.value.blocks ?? {});
-    await world.datastore.handles.update("net1.web-c", { id: "net1.web-c", blocks: { [cidr]: 3 } }, stored?.revision ?? "");
+    const { value } = await wanted(world.datastore.handles.get("net1.web-c"));
+    const [cidr = ""] = Object.keys(value.blocks);
+    await change(world.datastore.handles, "net1.web-c", { blocks: { [cidr]: 3 } });
     await world.minutes(6);
     expect((await world.datastore.handles.get("net1.web-c"))?.value.blocks).toEqual({ [cidr]: 1 });
   });

@@ -1,13 +1,15 @@
 /** What a new cluster begins with: its first pools, and ClusterInformation. */
 import { ApiError } from "../../../../lib/kubernetes/api-client.ts";
 import { ControllerWorld } from "../../../support/controller-world.ts";
+import { fresh } from "../../../support/fixtures.ts";
 
 const INFORMATION = "/apis/crd.projectcalico.org/v1/clusterinformations/default";
 const KUBEADM = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config";
 
 describe("ClusterInformation of a new cluster", () => {
+  const world = fresh(() => new ControllerWorld({ "cluster-information": "true" }));
+
   it("is made once, with the mark of its maker, and not again when somebody deletes it", async () => {
-    const world = new ControllerWorld({ "cluster-information": "true" });
     await world.minutes(1);
     expect(world.api.get(INFORMATION)).toMatchObject({
       metadata: { labels: { "tortie.dev/made-by": "tortie-controller" } },
@@ -22,7 +24,6 @@ describe("ClusterInformation of a new cluster", () => {
   });
 
   it("that is there stays as it is", async () => {
-    const world = new ControllerWorld({ "cluster-information": "true" });
     world.setReady(false);
     await world.minutes(2);
     await world.work("cluster-information default");
@@ -34,7 +35,6 @@ describe("ClusterInformation of a new cluster", () => {
     [409, undefined],
     [403, "arranged"],
   ])("that cannot be made with status %i: the message is %p", async (status, message) => {
-    const world = new ControllerWorld({ "cluster-information": "true" });
     world.api.before = ({ method }) => {
       if (method === "POST") throw new ApiError("arranged", { status });
     };

@@ -3,7 +3,8 @@
 import { ApiError } from "../../../../lib/kubernetes/api-client.ts";
 import { giveUpBlocks } from "../../../support/blocks.ts";
 import { ControllerWorld } from "../../../support/controller-world.ts";
-import { emptyBlock } from "../../../support/samples.ts";
+import { emptyBlock, heldBlock } from "../../../support/samples.ts";
+import { change } from "../../../support/stored.ts";
 
 const FINALIZER = "tortie.dev/pool-addresses";
 const OTHERS = "example.org/theirs";
@@ -162,10 +163,9 @@ describe("A pool that is deleted", () => {
     world.api.before = async ({ method, path }) => {
       if (method !== "GET" || !path.includes("/blockaffinities?")) return;
       world.api.before = () => undefined;
+      const attributes = [{ handleId: "net1.late", activeOwner: { node: "node1" } }];
       for (const { value, revision } of await world.datastore.blocks.list()) {
-        const allocations = value.allocations.with(0, 0);
-        const attributes = [{ handleId: "net1.late", activeOwner: { node: "node1" } }];
-        const unallocated = value.unallocated.filter((ordinal) => ordinal !== 0);
+        const { allocations, unallocated } = heldBlock(value.cidr, attributes);
         await world.datastore.blocks.update(value.cidr, { ...value, allocations, attributes, unallocated }, revision);
       }
     };
@@ -182,12 +182,8 @@ describe("A pool that is deleted", () => {
     world.api.before = async ({ method, path }) => {
       if (method !== "DELETE" || !path.includes("/ipamblocks/")) return;
       tries++;
-      const stored = await world.datastore.blocks.get("10.60.0.0/29");
-      if (tries === 1 && stored !== undefined) {
-        await world.datastore.blocks.update("10.60.0.0/29", { ...stored.value, sequenceNumber: 7n }, stored.revision);
-      } else {
-        world.api.remove(path);
-      }
+      if (tries === 1) await change(world.datastore.blocks, "10.60.0.0/29", { sequenceNumber: 7n });
+      else world.api.remove(path);
     };
     await world.minutes(1);
     expect(world.pool("pool")).toBeDefined();
