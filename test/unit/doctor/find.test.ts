@@ -1,12 +1,13 @@
 import { findInconsistencies } from "../../../doctor/check.ts";
 import { readSnapshot } from "../../../doctor/snapshot.ts";
-import { withoutOwner } from "../../../ipam-plugin/allocator/block.ts";
 import { DEFAULT_CONFIGURATION } from "../../../ipam-plugin/allocator/operation.ts";
 import type { Versioned } from "../../../lib/datastore/datastore.ts";
 import type { Block, Handle } from "../../../lib/datastore/resources.ts";
 import type { WorkloadEndpoint } from "../../../lib/workload/endpoint.ts";
-import { emptyBlock, sampleAffinity, sampleEndpoint, samplePool } from "../../support/samples.ts";
-import { allocate, createWorld, holderOf, NOW, SETTINGS, type World, wanted } from "./world.ts";
+import { fresh } from "../../support/fixtures.ts";
+import { emptyBlock, heldBlock, sampleAffinity, sampleEndpoint, samplePool } from "../../support/samples.ts";
+import { change, remove, wanted } from "../../support/stored.ts";
+import { allocate, createWorld, holderOf, NOW, SETTINGS, type World } from "./world.ts";
 
 const WORKER_1 = { type: "host", name: "worker-1" } as const;
 const WORKER_2 = { type: "host", name: "worker-2" } as const;
@@ -89,8 +90,8 @@ const CASES: readonly Case[] = [
   {
     title: "blocks of a pool that was removed, with addresses in use",
     damage: async ({ datastore }) => {
-      const { value, revision } = await wanted(datastore.pools.get("pool"));
-      await datastore.pools.delete("pool", revision);
+      const { value } = await wanted(datastore.pools.get("pool"));
+      await remove(datastore.pools, "pool");
       await datastore.pools.create("other", { ...value, name: "other", cidr: "10.41.0.0/24" });
     },
     finds: [/^block-outside-pools block /, /^block-outside-pools block /],
@@ -131,26 +132,17 @@ const CASES: readonly Case[] = [
   },
   {
     title: "a claim that was never finished, after its block",
-    damage: async (world) => {
-      const { value, revision } = await world.affinity();
-      await world.datastore.affinities.update(value, { ...value, state: "pending" }, revision);
-    },
+    damage: ({ datastore, cidr }) => change(datastore.affinities, { owner: WORKER_1, cidr }, { state: "pending" }),
     finds: [/^affinity-unfinished affinity of host worker-1 .*: a claim was not finished \(pending, its block is there\)$/],
   },
   {
     title: "a release that was never finished",
-    damage: async (world) => {
-      const { value, revision } = await world.affinity();
-      await world.datastore.affinities.update(value, { ...value, state: "pendingDeletion" }, revision);
-    },
+    damage: ({ datastore, cidr }) => change(datastore.affinities, { owner: WORKER_1, cidr }, { state: "pendingDeletion" }),
     finds: [/^affinity-unfinished affinity of host worker-1 .*: a release was not finished \(pendingDeletion, its block is there\)$/],
   },
   {
     title: "a block whose owner has no affinity",
-    damage: async (world) => {
-      const { value, revision } = await world.affinity();
-      await world.datastore.affinities.delete(value, revision);
-    },
+    damage: ({ datastore, cidr }) => remove(datastore.affinities, { owner: WORKER_1, cidr }),
     finds: [/^affinity-missing block .*: belongs to host worker-1, who has no affinity for it$/],
   },
   {
@@ -160,10 +152,7 @@ const CASES: readonly Case[] = [
   },
   {
     title: "an affinity of a block that belongs to nobody",
-    damage: async ({ datastore, block, cidr }) => {
-      const { value, revision } = await block();
-      await datastore.blocks.update(cidr, withoutOwner(value), revision);
-    },
+    damage: (world) => world.damage(() => ({ affinity: undefined, affinityClaimTime: undefined })),
     finds: [/^affinity-of-another affinity of host worker-1 .*: the block belongs to nobody$/],
   },
   {
@@ -173,10 +162,7 @@ const CASES: readonly Case[] = [
   },
   {
     title: "an affinity without its labels",
-    damage: async (world) => {
-      const { value, revision } = await world.affinity();
-      await world.datastore.affinities.update(value, { ...value, labelled: false }, revision);
-    },
+    damage: ({ datastore, cidr }) => change(datastore.affinities, { owner: WORKER_1, cidr }, { labelled: false }),
     finds: [/^affinity-unlabelled affinity of host worker-1 .*: the labels that look-ups go by are missing or wrong$/],
   },
   {
@@ -201,10 +187,7 @@ const CASES: readonly Case[] = [
   },
   {
     title: "an address whose handle does not exist",
-    damage: async (world) => {
-      const { revision } = await world.handle("net.c1");
-      await world.datastore.handles.delete("net.c1", revision);
-    },
+    damage: ({ datastore }) => remove(datastore.handles, "net.c1"),
     finds: [/^handle-missing handle net\.c1: 1 address recorded for it in 10\.40\.0\.\d+\/29, but there is no such handle/],
   },
   {
@@ -275,10 +258,8 @@ const CASES: readonly Case[] = [
   {
     title: "an address in use that is another's",
     damage: async (world) => {
-      const name = "worker-1-cni-c1-eth0";
-      const { value, revision } = await wanted(world.datastore.endpoints.get({ namespace: "default", name }));
-      await world.datastore.endpoints.delete({ namespace: "default", name }, revision);
-      await endpointWith(world.datastore, "thief", value.ipNetworks[0]?.replace("/32", "") ?? "");
+      await remove(world.datastore.endpoints, { namespace: "default", name: "worker-1-cni-c1-eth0" });
+      await endpointWith(world.datastore, "thief", world.addresses[0] ?? "");
     },
     finds: [
       /^address-of-another address .* of endpoint default\/worker-1-cni-thief-eth0: is allocated to handle net\.c1, another workload$/,
@@ -293,14 +274,14 @@ const CASES: readonly Case[] = [
   },
 ];
 
+const world = fresh(() => createWorld());
+
 describe("the check of a store", () => {
   it("finds nothing in what ADDs leave", async () => {
-    const world = await createWorld();
     expect(await world.find()).toEqual([]);
   });
 
   it.each(CASES.map((one) => [one.title, one] as const))("names %s, and the repair mends what can be mended", async (_title, one) => {
-    const world = await createWorld();
     await one.damage(world);
 
     const found = await world.find();
@@ -314,13 +295,12 @@ describe("the check of a store", () => {
   it.each(CASES.map((one) => [one.title, one] as const))(
     "leaves every address in use where it is while it mends %s",
     async (_title, one) => {
-      const world = await createWorld();
       await one.damage(world);
-      const before = await usedAndAllocated(world);
+      const before = await usedAndAllocated();
 
       await world.mend();
 
-      expect(await usedAndAllocated(world)).toEqual(expect.arrayContaining(before));
+      expect(await usedAndAllocated()).toEqual(expect.arrayContaining(before));
     },
   );
 
@@ -340,7 +320,6 @@ describe("the check of a store", () => {
 
 describe("a block of nobody", () => {
   it("G9: stays while one of its addresses cools down", async () => {
-    const world = await createWorld();
     await coolingBlock(world.datastore, "10.40.0.248/29", "2026-11-21T09:59:10Z");
 
     expect(await world.find()).toEqual([]);
@@ -349,7 +328,6 @@ describe("a block of nobody", () => {
 
 describe("addresses without an endpoint", () => {
   it("are only a note while their ADD may be under way", async () => {
-    const world = await createWorld();
     const address = await allocate(world.datastore, "young", "worker-1", "2026-11-21 09:59:30 +0000 UTC");
 
     expect(await world.find()).toMatchObject([{ kind: "address-unused", severity: "note", isRepairable: false, addresses: [address] }]);
@@ -357,7 +335,6 @@ describe("addresses without an endpoint", () => {
   });
 
   it("are one note for a node that records no endpoint at all, unless the check is strict", async () => {
-    const world = await createWorld();
     await allocate(world.datastore, "other1", "worker-3");
     await allocate(world.datastore, "other2", "worker-3");
 
@@ -368,7 +345,6 @@ describe("addresses without an endpoint", () => {
   });
 
   it("are never released when another main plugin took them, though ours serves a network on the same node", async () => {
-    const world = await createWorld();
     const address = await allocate(world.datastore, "c8", "worker-1");
     await world.damage((block) => ({
       attributes: block.attributes.map((one) => (one.handleId === "net.c8" ? { ...one, handleId: "bridged.c8" } : one)),
@@ -384,7 +360,6 @@ describe("addresses without an endpoint", () => {
     ["a tunnel", { node: "worker-1", type: "vxlanTunnelAddress" }],
     ["a virtual machine", { node: "worker-1", "vmi-name": "vm" }],
   ])("are right when they belong to %s", async (_what, activeOwner) => {
-    const world = await createWorld();
     await allocate(world.datastore, "special", "worker-1");
     await world.damage((block) => ({
       attributes: block.attributes.map((attribute) => (attribute.handleId === "net.special" ? { ...attribute, activeOwner } : attribute)),
@@ -394,7 +369,6 @@ describe("addresses without an endpoint", () => {
   });
 
   it("are right when Windows reserves them", async () => {
-    const world = await createWorld();
     await world.damage((block) => ({
       allocations: block.allocations.with(7, 2),
       unallocated: block.unallocated.filter((ordinal) => ordinal !== 7),
@@ -407,7 +381,6 @@ describe("addresses without an endpoint", () => {
 
 describe("addresses from elsewhere", () => {
   it("are no problem of a family that no pool serves", async () => {
-    const world = await createWorld();
     await endpointWith(world.datastore, "c9", "fd00::9");
 
     expect(await world.find()).toEqual([]);
@@ -452,8 +425,7 @@ async function ownBlock(datastore: Store, cidr: string, size: number): Promise<v
 /** A block without owner, its first address released at that time, in a store where released addresses wait a minute. */
 async function coolingBlock(datastore: Store, cidr: string, releasedAt: string): Promise<void> {
   await datastore.ipamConfiguration.create("default", { ...DEFAULT_CONFIGURATION, ipCooldownSeconds: 60 });
-  const cooling = { allocations: [0, ...Array.from({ length: 7 }, () => null)], unallocated: [1, 2, 3, 4, 5, 6, 7] };
-  await datastore.blocks.create(cidr, emptyBlock(cidr, 8, { ...cooling, attributes: [{ releasedAt }] }));
+  await datastore.blocks.create(cidr, heldBlock(cidr, [{ releasedAt }]));
 }
 
 function affinity(datastore: Store, node: string, cidr: string, state: "pending" | "confirmed" | "pendingDeletion") {
@@ -461,9 +433,8 @@ function affinity(datastore: Store, node: string, cidr: string, state: "pending"
   return datastore.affinities.create(value, value);
 }
 
-async function recount({ datastore, handle }: World, blocks: Readonly<Record<string, number>>): Promise<void> {
-  const { value, revision } = await handle("net.c1");
-  await datastore.handles.update("net.c1", { ...value, blocks }, revision);
+function recount({ datastore }: World, blocks: Readonly<Record<string, number>>) {
+  return change(datastore.handles, "net.c1", { blocks });
 }
 
 /** Takes the first address of worker-1's block away from a container, handle and all. */
@@ -473,8 +444,7 @@ async function freeAddress(world: World, container: string): Promise<void> {
     unallocated: [...block.unallocated, 0],
     attributes: block.attributes.slice(1),
   }));
-  const { revision } = await world.handle(`net.${container}`);
-  await world.datastore.handles.delete(`net.${container}`, revision);
+  await remove(world.datastore.handles, `net.${container}`);
 }
 
 function endpointWith(datastore: Store, container: string, address: string, ifname = "eth0") {
@@ -491,7 +461,8 @@ function endpointWith(datastore: Store, container: string, address: string, ifna
 }
 
 /** `address handle` of everything that is both used by an endpoint and recorded by a block. */
-async function usedAndAllocated({ datastore }: World): Promise<readonly string[]> {
+async function usedAndAllocated(): Promise<readonly string[]> {
+  const { datastore } = world;
   const { endpoints } = await readSnapshot(datastore);
   const found: string[] = [];
   for (const { value } of endpoints) {

@@ -2,27 +2,39 @@ import { repair, standing } from "../../../doctor/check.ts";
 import type { Problem } from "../../../doctor/problem.ts";
 import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
 import { FROM_HOST_LOCAL } from "../../../ipam-plugin/workload.ts";
+import type { WorkloadEndpoint } from "../../../lib/workload/endpoint.ts";
+import { fresh } from "../../support/fixtures.ts";
 import type { Call, Fate } from "../../support/memory-datastore.ts";
 import { sampleAffinity } from "../../support/samples.ts";
-import { addContainer, allocate, createWorld, holderOf, NOW, type World, wanted } from "./world.ts";
+import { change, remove, wanted } from "../../support/stored.ts";
+import { addContainer, allocate, createWorld, holderOf, NOW, type World } from "./world.ts";
 
 const clock = { nowMs: () => NOW, nowNs: () => BigInt(NOW) * 1_000_000n };
 
-async function theProblem(world: World, kind: Problem["kind"]): Promise<Problem> {
+const world = fresh(() => createWorld());
+
+async function theProblem(kind: Problem["kind"]): Promise<Problem> {
   const found = (await world.find()).find((problem) => problem.kind === kind);
   if (found === undefined) throw new Error(`no ${kind}`);
   return found;
 }
 
+async function endpointOfC1(): Promise<WorkloadEndpoint> {
+  return (await wanted(world.datastore.endpoints.get({ namespace: "default", name: "worker-1-cni-c1-eth0" }))).value;
+}
+
+function repairNow(problem: Problem) {
+  return repair(problem, { datastore: world.datastore, clock });
+}
+
 /** Every object with its revision. */
-async function everything({ datastore }: World) {
-  const { pools, blocks, affinities, handles, endpoints } = datastore;
+async function everything() {
+  const { pools, blocks, affinities, handles, endpoints } = world.datastore;
   return [await pools.list(), await blocks.list(), await affinities.listAll(), await handles.list(), await endpoints.list()];
 }
 
 describe("repair of an address that nobody uses", () => {
   it("releases it and takes the handle along", async () => {
-    const world = await createWorld();
     const address = await allocate(world.datastore, "leaked", "worker-1");
 
     const { repaired, left } = await world.mend();
@@ -34,31 +46,28 @@ describe("repair of an address that nobody uses", () => {
   });
 
   it("keeps it when an endpoint has come to use it since the check", async () => {
-    const world = await createWorld();
     const address = await allocate(world.datastore, "late", "worker-1");
-    const problem = await theProblem(world, "address-unused");
-    const endpoint = await wanted(world.datastore.endpoints.get({ namespace: "default", name: "worker-1-cni-c1-eth0" }));
-    const late = { ...endpoint.value, name: "worker-1-cni-late-eth0", containerID: "late", ipNetworks: [`${address}/32`] };
+    const problem = await theProblem("address-unused");
+    const endpoint = await endpointOfC1();
+    const late = { ...endpoint, name: "worker-1-cni-late-eth0", containerID: "late", ipNetworks: [`${address}/32`] };
     await world.datastore.endpoints.create(late, late);
 
-    expect(await repair(problem, { datastore: world.datastore, clock })).toEqual({ outcome: "gone" });
+    expect(await repairNow(problem)).toEqual({ outcome: "gone" });
     expect(await holderOf(world.datastore, address)).toBe("net.late");
   });
 
   it("keeps it when it was released and given to another container since the check", async () => {
-    const world = await createWorld();
     const address = await allocate(world.datastore, "leaked", "worker-1");
-    const problem = await theProblem(world, "address-unused");
-    await repair(problem, { datastore: world.datastore, clock });
+    const problem = await theProblem("address-unused");
+    await repairNow(problem);
     let other = "";
     for (let container = 0; other !== address; container++) other = await addContainer(world.datastore, `new${container}`, "worker-1");
 
-    expect(await repair(problem, { datastore: world.datastore, clock })).toEqual({ outcome: "gone" });
+    expect(await repairNow(problem)).toEqual({ outcome: "gone" });
     expect(await holderOf(world.datastore, address)).toMatch(/^net\.new/);
   });
 
   it("refuses while the ADD that took it may still be running, however short the grace", async () => {
-    const world = await createWorld();
     const address = await allocate(world.datastore, "young", "worker-1", "2026-11-21 09:58:00 +0000 UTC");
 
     const { repaired, left } = await world.mend({ graceMs: 0 });
@@ -98,33 +107,30 @@ describe("repair under compare-and-swap", () => {
   });
 
   it.each(damages)("of %s changes nothing when the damage was mended since the check", async (_what, damage) => {
-    const world = await createWorld();
     await damage(world);
     const [problem] = await world.find();
     if (problem === undefined) throw new Error("nothing found");
     await world.mend();
-    const before = await everything(world);
+    const before = await everything();
 
-    expect(await repair(problem, { datastore: world.datastore, clock })).toEqual({ outcome: "gone" });
-    expect(await everything(world)).toEqual(before);
+    expect(await repairNow(problem)).toEqual({ outcome: "gone" });
+    expect(await everything()).toEqual(before);
   });
 
   it("writes nothing for what must be decided by hand", async () => {
-    const world = await createWorld();
-    const endpoint = await wanted(world.datastore.endpoints.get({ namespace: "default", name: "worker-1-cni-c1-eth0" }));
-    const second = { ...endpoint.value, name: "worker-1-cni-c1-net1" };
+    const endpoint = await endpointOfC1();
+    const second = { ...endpoint, name: "worker-1-cni-c1-net1" };
     await world.datastore.endpoints.create(second, second);
-    const problem = await theProblem(world, "address-used-twice");
-    const before = await everything(world);
+    const problem = await theProblem("address-used-twice");
+    const before = await everything();
 
-    expect(await repair(problem, { datastore: world.datastore, clock })).toMatchObject({ outcome: "refused" });
-    expect(await everything(world)).toEqual(before);
+    expect(await repairNow(problem)).toMatchObject({ outcome: "refused" });
+    expect(await everything()).toEqual(before);
   });
 
   it("gives a DEL the handle that finds the address which was allocated to its endpoint", async () => {
-    const world = await createWorld();
-    const endpoint = await wanted(world.datastore.endpoints.get({ namespace: "default", name: "worker-1-cni-c1-eth0" }));
-    const own = { ...endpoint.value, containerID: "c9", name: "worker-1-cni-c9-eth0", ipNetworks: ["10.40.0.250/32"] };
+    const endpoint = await endpointOfC1();
+    const own = { ...endpoint, containerID: "c9", name: "worker-1-cni-c9-eth0", ipNetworks: ["10.40.0.250/32"] };
     const pod = {
       ...own,
       name: "worker-1-k8s-web-eth0",
@@ -147,9 +153,8 @@ describe("S17: repair of an address that only a pod's annotations name", () => {
     ["is free", undefined],
     ["is allocated without a handle", {}],
   ])("allocates nothing while it %s, and does when the status has it", async (_, attribute) => {
-    const world = await createWorld();
     const { endpoints } = world.datastore;
-    const endpoint = await wanted(endpoints.get({ namespace: "default", name: "worker-1-cni-c1-eth0" }));
+    const endpoint = await endpointOfC1();
     const ordinal = 5;
     const address = world.cidr.replace(/(\d+)\/29$/, (_whole, first) => String(Number(first) + ordinal));
     if (attribute !== undefined) {
@@ -160,15 +165,15 @@ describe("S17: repair of an address that only a pod's annotations name", () => {
       }));
     }
     const of = { namespace: "tenant", name: "worker-1-k8s-greedy-eth0" };
-    const greedy = { ...endpoint.value, ...of, pod: "greedy", containerID: "g", ipNetworks: [`${address}/32`] };
+    const greedy = { ...endpoint, ...of, pod: "greedy", containerID: "g", ipNetworks: [`${address}/32`] };
     const claimed = await endpoints.create(of, { ...greedy, isClaimed: true });
-    const before = await everything(world);
+    const before = await everything();
 
     const { repaired, left } = await world.mend();
 
     expect(repaired).toMatchObject([{ outcome: { outcome: "refused", reason: expect.stringContaining("only annotations of the pod") } }]);
     expect(left).toMatchObject([{ addresses: [address] }]);
-    expect(await everything(world)).toEqual(before);
+    expect(await everything()).toEqual(before);
 
     await endpoints.update(of, greedy, claimed.revision);
     expect((await world.mend()).left).toEqual([]);
@@ -178,14 +183,12 @@ describe("S17: repair of an address that only a pod's annotations name", () => {
 
 describe("a second look", () => {
   it("lets go of what was under way: a handle is counted before its block is written", async () => {
-    const world = await createWorld();
     await world.datastore.handles.create("net.c7", { id: "net.c7", blocks: { [world.cidr]: 1 } });
     let looks = 0;
     const found = await world.find({
       pause: async () => {
         looks++;
-        const stored = await world.handle("net.c7");
-        await world.datastore.handles.delete("net.c7", stored.revision);
+        await remove(world.datastore.handles, "net.c7");
       },
     });
 
@@ -193,11 +196,9 @@ describe("a second look", () => {
   });
 
   it("does not count as standing what has been written in between", async () => {
-    const world = await createWorld();
     await world.datastore.handles.create("net.c7", { id: "net.c7", blocks: { [world.cidr]: 1 } });
     const first = await world.find();
-    const stored = await world.handle("net.c7");
-    await world.datastore.handles.update("net.c7", stored.value, stored.revision);
+    await change(world.datastore.handles, "net.c7", {});
     const second = await world.find();
 
     expect(first).toHaveLength(1);
@@ -207,7 +208,6 @@ describe("a second look", () => {
   });
 
   it("is not needed when nothing is wrong", async () => {
-    const world = await createWorld();
     let looks = 0;
     await world.find({ pause: async () => void looks++ });
     expect(looks).toBe(0);
@@ -216,14 +216,13 @@ describe("a second look", () => {
 
 describe("repair of a block with two affinities", () => {
   it("removes the confirmed one of whoever does not own the block, and not a claim that is under way", async () => {
-    const world = await createWorld();
     const { affinities } = world.datastore;
     const foreign = sampleAffinity("worker-8", world.cidr);
     const pending = sampleAffinity("worker-9", world.cidr, { state: "pending" });
     for (const affinity of [foreign, pending]) await affinities.create(affinity, affinity);
-    const problem = await theProblem(world, "affinity-double");
+    const problem = await theProblem("affinity-double");
 
-    expect(await repair(problem, { datastore: world.datastore, clock })).toEqual({ outcome: "mended" });
+    expect(await repairNow(problem)).toEqual({ outcome: "mended" });
 
     const left = (await affinities.listAll()).filter(({ value }) => value.cidr === world.cidr);
     expect(left.map(({ value }) => value.owner.name).sort()).toEqual(["worker-1", "worker-9"]);
@@ -232,7 +231,6 @@ describe("repair of a block with two affinities", () => {
 
 describe("an address of a container that another main plugin attached", () => {
   it("is not unused, though it has no endpoint of ours", async () => {
-    const world = await createWorld();
     await new Allocator({ datastore: world.datastore, clock }).autoAssign({
       count4: 1,
       count6: 0,

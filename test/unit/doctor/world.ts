@@ -4,10 +4,10 @@ import { type CheckOptions, check, type RepairReport, repairAll } from "../../..
 import type { Problem } from "../../../doctor/problem.ts";
 import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
 import { formatAddress, parseAddress } from "../../../lib/addresses/address.ts";
-import type { Versioned } from "../../../lib/datastore/datastore.ts";
-import type { Block, BlockAffinity, Handle } from "../../../lib/datastore/resources.ts";
+import type { Block } from "../../../lib/datastore/resources.ts";
 import { type Gate, type MemoryDatastore, MemoryStore } from "../../support/memory-datastore.ts";
 import { sampleEndpoint, samplePool } from "../../support/samples.ts";
+import { change, wanted } from "../../support/stored.ts";
 
 /** Now, and an hour before, when the addresses were given out. */
 export const NOW = Date.parse("2026-11-21T10:00:00Z");
@@ -25,11 +25,8 @@ export interface World {
   readonly addresses: readonly string[];
   /** The block of worker-1. */
   readonly cidr: string;
-  readonly block: () => Promise<Versioned<Block>>;
-  readonly affinity: () => Promise<Versioned<BlockAffinity>>;
-  readonly handle: (id: string) => Promise<Versioned<Handle>>;
   /** Writes the block of worker-1 with these changes, as a foreign hand would. */
-  readonly damage: (change: (block: Block) => Partial<Block>) => Promise<void>;
+  readonly damage: (changes: (block: Block) => Partial<Block>) => Promise<void>;
   readonly find: (settings?: Partial<CheckOptions>) => Promise<readonly Problem[]>;
   readonly mend: (settings?: Partial<CheckOptions>) => Promise<RepairReport>;
 }
@@ -48,7 +45,6 @@ export async function createWorld(gate?: Gate): Promise<World> {
   }
   const cidr = (await datastore.affinities.listByOwner({ type: "host", name: "worker-1" }, 4))[0]?.value.cidr ?? "";
   const client = store.connect("checker", gate);
-  const block = () => wanted(datastore.blocks.get(cidr));
   const clock = { nowMs: () => NOW, nowNs: () => BigInt(NOW) * 1_000_000n };
   const find = (settings: Partial<CheckOptions> = {}) => check(client, { ...SETTINGS, ...settings });
   return {
@@ -56,12 +52,9 @@ export async function createWorld(gate?: Gate): Promise<World> {
     datastore,
     addresses,
     cidr,
-    block,
-    affinity: () => wanted(datastore.affinities.get({ owner: { type: "host", name: "worker-1" }, cidr })),
-    handle: (id) => wanted(datastore.handles.get(id)),
-    async damage(change) {
-      const { value, revision } = await block();
-      await datastore.blocks.update(cidr, { ...value, ...change(value) }, revision);
+    async damage(changes) {
+      const { value } = await wanted(datastore.blocks.get(cidr));
+      await change(datastore.blocks, cidr, changes(value));
     },
     find,
     async mend(settings = {}) {
@@ -108,10 +101,4 @@ export async function holderOf(datastore: MemoryDatastore, text: string): Promis
   if (address === undefined) throw new Error(`${text} is no address`);
   const allocator = new Allocator({ datastore, clock: { nowMs: () => NOW, nowNs: () => 0n } });
   return (await allocator.attributesOf(address))?.handle;
-}
-
-export async function wanted<T>(reading: Promise<T | undefined>): Promise<T> {
-  const value = await reading;
-  if (value === undefined) throw new Error("not there");
-  return value;
 }
