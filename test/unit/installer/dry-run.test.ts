@@ -2,13 +2,10 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { install, listToBe, planInstallation } from "../../../installer/install.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { InstallDirectories } from "../../support/install-directories.ts";
 
-let host: InstallDirectories;
-beforeEach(() => {
-  host = new InstallDirectories();
-});
-afterEach(() => host[Symbol.dispose]());
+const host = fresh(() => new InstallDirectories());
 
 const NAMES = ["tortie", "tortie-ipam", "tortiectl"];
 const inBin = (name: string) => join(host.binDir, name);

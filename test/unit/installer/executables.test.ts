@@ -2,13 +2,10 @@
 import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { copyExecutables, planExecutables } from "../../../installer/install.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { InstallDirectories } from "../../support/install-directories.ts";
 
-let host: InstallDirectories;
-beforeEach(() => {
-  host = new InstallDirectories();
-});
-afterEach(() => host[Symbol.dispose]());
+const host = fresh(() => new InstallDirectories());
 
 const copied = (settings: ReturnType<InstallDirectories["settings"]>) => copyExecutables(planExecutables(settings, host.log), host.log);
 

@@ -3,6 +3,7 @@ import { readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { install, installKubeconfig } from "../../../installer/install.ts";
 import { requestToken } from "../../../installer/kubeconfig.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { InstallDirectories } from "../../support/install-directories.ts";
 import { type Reply, TlsServer } from "../../support/tls-server.ts";
 import { TestAuthority } from "../../support/tls-server-certificates.ts";
@@ -19,25 +20,22 @@ const jwt = (claims: object) => `e30.${Buffer.from(JSON.stringify(claims)).toStr
 const authority = new TestAuthority();
 const keyPair = authority.issue("/CN=server", "IP:127.0.0.1");
 
-let host: InstallDirectories;
+const host = fresh(() => new InstallDirectories());
 /** By the body's bound Node, and "" for none; answers of GET /api/v1 under "list". */
 let replies: Record<string, Reply>;
-let server: TlsServer;
+const server = fresh(
+  () =>
+    new TlsServer(
+      ({ method, body }) => {
+        const name = method === "GET" ? "list" : (JSON.parse(body).spec.boundObjectRef?.name ?? "");
+        return replies[name] ?? refused(500);
+      },
+      { keyPair },
+    ),
+);
 beforeEach(() => {
-  host = new InstallDirectories();
   host.addServiceAccount({ token: jwt({ exp: 1_900_000_000 }), "ca.crt": authority.certificate, namespace: "kube-system\n" });
   replies = {};
-  server = new TlsServer(
-    ({ method, body }) => {
-      const name = method === "GET" ? "list" : (JSON.parse(body).spec.boundObjectRef?.name ?? "");
-      return replies[name] ?? refused(500);
-    },
-    { keyPair },
-  );
-});
-afterEach(() => {
-  server[Symbol.dispose]();
-  host[Symbol.dispose]();
 });
 
 function settings(env: Readonly<Record<string, string>> = {}) {

@@ -1,16 +1,12 @@
 /** Which list an installation leaves over one that is there, and what that list needs of the host. */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { plannedList } from "../../../installer/merge.ts";
 import { needsOfList } from "../../../installer/preflight.ts";
 import { writeRecord } from "../../../installer/record.ts";
+import { fresh, TemporaryDirectory } from "../../support/fixtures.ts";
 
-let netDir = "";
-beforeEach(() => {
-  netDir = mkdtempSync(join(tmpdir(), "tortie-net-"));
-});
-afterEach(() => rmSync(netDir, { recursive: true, force: true }));
+const directory = fresh(() => new TemporaryDirectory());
 
 const listOf = (name: string, main: Readonly<Record<string, unknown>>) =>
   JSON.stringify({ name, cniVersion: "1.0.0", plugins: [{ type: "tortie", ...main }] });
@@ -18,8 +14,8 @@ const IPAM = { type: "tortie-ipam" };
 const OURS = listOf("k8s-pod-network", { datastore_type: "kubernetes", ipam: IPAM, mtu: 1500 });
 
 const planned = (theirs: string, keepsLists = true) => {
-  writeFileSync(join(netDir, "10-tortie.conflist"), theirs);
-  return plannedList({ netDir, confName: "10-tortie.conflist", keepsLists }, OURS);
+  writeFileSync(join(directory.path, "10-tortie.conflist"), theirs);
+  return plannedList({ netDir: directory.path, confName: "10-tortie.conflist", keepsLists }, OURS);
 };
 
 describe("A list that this installer has not written", () => {
@@ -56,25 +52,25 @@ describe("A list that this installer has not written", () => {
   });
 
   it("W2: is told by the record: of a list that was installed only what others changed stays", () => {
-    writeRecord(netDir, { files: [], formers: [], installed: {}, conflist: listOf("old", { datastore_type: "local" }) });
+    writeRecord(directory.path, { files: [], formers: [], installed: {}, conflist: listOf("old", { datastore_type: "local" }) });
     expect(planned(listOf("old", { datastore_type: "local" }))).toMatchObject({ text: OURS, isKept: false });
   });
 });
 
 describe("What a list needs", () => {
-  const places = () => ({ netDir, hostNetDir: "/etc/cni/net.d", serviceAccount: join(netDir, "account") });
+  const places = () => ({ netDir: directory.path, hostNetDir: "/etc/cni/net.d", serviceAccount: join(directory.path, "account") });
   const severity = (main: Readonly<Record<string, unknown>>) => needsOfList(listOf("n", main), places()).map((one) => one.severity);
   const BY_KUBECONFIG = { datastore_type: "kubernetes", kubernetes: { kubeconfig: "/etc/cni/net.d/calico-kubeconfig" } };
 
   it("W2: is the kubeconfig that it names, in the directory as it is seen from here", () => {
     expect(severity(BY_KUBECONFIG)).toEqual(["missing"]);
-    writeFileSync(join(netDir, "calico-kubeconfig"), "");
+    writeFileSync(join(directory.path, "calico-kubeconfig"), "");
     expect(severity(BY_KUBECONFIG)).toEqual(["ok"]);
   });
 
   it("W2: is nothing more in a pod, where the installer writes the kubeconfig", () => {
-    mkdirSync(join(netDir, "account"));
-    writeFileSync(join(netDir, "account/token"), "t");
+    mkdirSync(join(directory.path, "account"));
+    writeFileSync(join(directory.path, "account/token"), "t");
     expect(severity(BY_KUBECONFIG)).toEqual(["ok"]);
   });
 

@@ -1,6 +1,7 @@
 /** What an installer has noted of its work, as the next one reads it. */
 import { writeFileSync } from "node:fs";
 import { readRecord, recordPath, writeRecord } from "../../../installer/record.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { InstallDirectories } from "../../support/install-directories.ts";
 
 const WHOLE = {
@@ -10,11 +11,7 @@ const WHOLE = {
   installed: { "/opt/cni/bin/tortie": "7 3 9" },
 };
 
-let host: InstallDirectories;
-beforeEach(() => {
-  host = new InstallDirectories();
-});
-afterEach(() => host[Symbol.dispose]());
+const host = fresh(() => new InstallDirectories());
 
 /** @param stored JSON, or a text as it is */
 function readBack(stored: unknown) {

@@ -1,12 +1,9 @@
 /** What stands in a conflist in the place of the template's variables. */
 import { renderConflist } from "../../../installer/template.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { InstallDirectories } from "../../support/install-directories.ts";
 
-let host: InstallDirectories;
-beforeEach(() => {
-  host = new InstallDirectories();
-});
-afterEach(() => host[Symbol.dispose]());
+const host = fresh(() => new InstallDirectories());
 
 const rendered = (template: object, env: Readonly<Record<string, string>> = {}, tls: readonly string[] = []) =>
   JSON.parse(renderConflist(host.settings({ CNI_NETWORK_CONFIG: JSON.stringify(template), ...env }), new Set(tls)));

@@ -2,15 +2,12 @@
 import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { installTlsFiles, removeOtherTlsFiles, tlsDirectory } from "../../../installer/template.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { InstallDirectories } from "../../support/install-directories.ts";
 
 const ALL = ["etcd-ca", "etcd-cert", "etcd-key"];
 
-let host: InstallDirectories;
-beforeEach(() => {
-  host = new InstallDirectories();
-});
-afterEach(() => host[Symbol.dispose]());
+const host = fresh(() => new InstallDirectories());
 
 const install = () => installTlsFiles(host.settings(), host.log);
 const directory = () => tlsDirectory(host.netDir);

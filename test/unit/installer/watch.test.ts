@@ -4,15 +4,12 @@ import { join } from "node:path";
 import { type Installed, install } from "../../../installer/install.ts";
 import type { InstallSettings } from "../../../installer/settings.ts";
 import { InstallationWatch, pauseUntilRenewal } from "../../../installer/watch.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { InstallDirectories } from "../../support/install-directories.ts";
 import { type Reply, TlsServer } from "../../support/tls-server.ts";
 import { TestAuthority } from "../../support/tls-server-certificates.ts";
 
-let host: InstallDirectories;
-beforeEach(() => {
-  host = new InstallDirectories();
-});
-afterEach(() => host[Symbol.dispose]());
+const host = fresh(() => new InstallDirectories());
 
 /** Ends with the test, so that one that fails leaves nothing behind that waits. */
 let isOver = false;
@@ -118,16 +115,12 @@ describe("The token of an installation", () => {
   const authority = new TestAuthority();
   const keyPair = authority.issue("/CN=server", "IP:127.0.0.1");
   let reply: Reply | undefined;
-  let server: TlsServer;
+  const granted = (token: string) => ({ status: 201, body: JSON.stringify({ status: { token, expirationTimestamp: END } }) });
+  const server = fresh(() => new TlsServer((_, index) => reply ?? granted(`token-${index + 1}`), { keyPair }));
   beforeEach(() => {
     reply = undefined;
-    server = new TlsServer(
-      (_, index) => reply ?? { status: 201, body: JSON.stringify({ status: { token: `token-${index + 1}`, expirationTimestamp: END } }) },
-      { keyPair },
-    );
     host.addServiceAccount({ token: "own", "ca.crt": authority.certificate, namespace: "kube-system" });
   });
-  afterEach(() => server[Symbol.dispose]());
 
   const settings = () => host.settings({ KUBERNETES_SERVICE_HOST: "127.0.0.1", KUBERNETES_SERVICE_PORT: String(server.port) });
   const kubeconfig = () => join(host.netDir, "calico-kubeconfig");
