@@ -1,6 +1,6 @@
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { fresh, TemporaryDirectory } from "../../support/fixtures.ts";
 import { HARNESS_AGENT } from "../../support/kubernetes/admin-client.ts";
 import type { AuditedRequest } from "../../support/kubernetes/audit.ts";
 import {
@@ -21,6 +21,7 @@ const asked = (verb: string, uri: string, user = "tortie-node", userAgent = "tor
   status: 200,
   receivedUs: 0,
 });
+const folder = fresh(() => new TemporaryDirectory());
 const rights = (...of: readonly string[]) => new Map([["tortie-node", new Set(of)]]);
 
 describe("S5: what accounts asked for", () => {
@@ -50,23 +51,18 @@ describe("S5: what accounts asked for", () => {
   });
 
   it("is kept over several API servers, and added up", () => {
-    const folder = mkdtempSync(join(tmpdir(), "tortie-use-"));
-    try {
-      for (const [verb, time] of [
-        ["get", "2026-01-01T00:00:00.000001Z"],
-        ["list", "2026-01-01T00:00:00.000002Z"],
-      ] as const) {
-        const log = join(folder, "audit.log");
-        const event = { verb, requestURI: "/api/v1/pods", user: { username: asked("", "").user }, requestReceivedTimestamp: time };
-        writeFileSync(log, `${JSON.stringify(event)}\n`);
-        keepUse(useOfServer(folder), join(folder, "kept"));
-        renameSync(log, join(folder, `audit-${verb}.log`));
-      }
-      expect(useOfServer(folder)).toEqual(rights("get /pods", "list /pods"));
-      expect(keptUse(join(folder, "kept"))).toEqual(rights("get /pods", "list /pods"));
-    } finally {
-      rmSync(folder, { recursive: true });
+    for (const [verb, time] of [
+      ["get", "2026-01-01T00:00:00.000001Z"],
+      ["list", "2026-01-01T00:00:00.000002Z"],
+    ] as const) {
+      const log = join(folder.path, "audit.log");
+      const event = { verb, requestURI: "/api/v1/pods", user: { username: asked("", "").user }, requestReceivedTimestamp: time };
+      writeFileSync(log, `${JSON.stringify(event)}\n`);
+      keepUse(useOfServer(folder.path), join(folder.path, "kept"));
+      renameSync(log, join(folder.path, `audit-${verb}.log`));
     }
+    expect(useOfServer(folder.path)).toEqual(rights("get /pods", "list /pods"));
+    expect(keptUse(join(folder.path, "kept"))).toEqual(rights("get /pods", "list /pods"));
   });
 });
 
@@ -92,19 +88,15 @@ describe("S5: rights against their use", () => {
   });
 
   it("are read from roles through their bindings", () => {
+    const role = (name: string, apiGroups: readonly string[], resource: string) => ({
+      apiVersion: "v1",
+      kind: "ClusterRole",
+      metadata: { name },
+      rules: [{ apiGroups, resources: [resource], verbs: ["get"] }],
+    });
     const objects = [
-      {
-        apiVersion: "v1",
-        kind: "ClusterRole",
-        metadata: { name: "r" },
-        rules: [{ apiGroups: ["g", ""], resources: ["a"], verbs: ["get"] }],
-      },
-      {
-        apiVersion: "v1",
-        kind: "ClusterRole",
-        metadata: { name: "unbound" },
-        rules: [{ apiGroups: [""], resources: ["b"], verbs: ["get"] }],
-      },
+      role("r", ["g", ""], "a"),
+      role("unbound", [""], "b"),
       {
         apiVersion: "v1",
         kind: "ClusterRoleBinding",

@@ -1,10 +1,13 @@
 /** Links that go, or cannot be asked for, while their deletion is prepared: the other side of the socket is a peer. */
 import { JoinedDeletions } from "../../../../dataplane/linux/deletions.ts";
 import { encodeAttributes, text } from "../../../../dataplane/netlink/message.ts";
+import { fresh } from "../../../support/fixtures.ts";
 import { Peer } from "../../../support/netlink-peer.ts";
 
 const [RTM_NEWLINK, IFLA_IFNAME] = [16, 3];
 const [EPERM, ENODEV] = [1, 19];
+
+const kernel = fresh(() => new Peer());
 
 function linkOf(index: number): Uint8Array {
   const name = encodeAttributes([text(IFLA_IFNAME, `cali${index}`)]);
@@ -14,12 +17,12 @@ function linkOf(index: number): Uint8Array {
 }
 
 /** Answers the next question with the link. */
-function shows(kernel: Peer, sequence: number, index: number): void {
+function shows(sequence: number, index: number): void {
   kernel.says(sequence, RTM_NEWLINK, linkOf(index));
   kernel.acknowledges(sequence, 0);
 }
 
-function deletionsOf(kernel: Peer, isRight: () => boolean, ...indexes: readonly number[]) {
+function deletionsOf(isRight: () => boolean, ...indexes: readonly number[]) {
   const deletions = new JoinedDeletions({ route: kernel.socket });
   return Promise.allSettled(indexes.map((index) => deletions.delete({ index, name: `cali${index}` }, isRight)));
 }
@@ -28,44 +31,39 @@ const NOT_DELETED = { status: "fulfilled", value: false };
 
 describe("links that are deleted together", () => {
   it("are finished where they go between the look at them and the mark", async () => {
-    using kernel = new Peer();
     for (const at of [0, 1]) {
-      shows(kernel, kernel.next + 2 * at, at + 1);
+      shows(kernel.next + 2 * at, at + 1);
       kernel.acknowledges(kernel.next + 2 * at + 1, ENODEV);
     }
-    expect(await deletionsOf(kernel, () => true, 1, 2)).toEqual([NOT_DELETED, NOT_DELETED]);
+    expect(await deletionsOf(() => true, 1, 2)).toEqual([NOT_DELETED, NOT_DELETED]);
   });
 
   it("each have an outcome of their own", async () => {
-    using kernel = new Peer();
-    shows(kernel, kernel.next, 1);
+    shows(kernel.next, 1);
     kernel.acknowledges(kernel.next + 1, EPERM);
     kernel.acknowledges(kernel.next + 2, ENODEV);
-    expect(await deletionsOf(kernel, () => true, 1, 2)).toEqual([
+    expect(await deletionsOf(() => true, 1, 2)).toEqual([
       { status: "rejected", reason: expect.objectContaining({ errno: EPERM }) },
       NOT_DELETED,
     ]);
   });
 
   it("stay where they are others by now", async () => {
-    using kernel = new Peer();
-    for (const at of [0, 1]) shows(kernel, kernel.next + at, at + 1);
-    expect(await deletionsOf(kernel, () => false, 1, 2)).toEqual([NOT_DELETED, NOT_DELETED]);
+    for (const at of [0, 1]) shows(kernel.next + at, at + 1);
+    expect(await deletionsOf(() => false, 1, 2)).toEqual([NOT_DELETED, NOT_DELETED]);
   });
 });
 
 describe("a link that is deleted alone", () => {
   it("stays where it is another one by now, and is finished where it is gone", async () => {
-    using kernel = new Peer();
-    shows(kernel, kernel.next, 1);
+    shows(kernel.next, 1);
     kernel.acknowledges(kernel.next + 1, ENODEV);
-    expect(await deletionsOf(kernel, () => false, 1)).toEqual([NOT_DELETED]);
-    expect(await deletionsOf(kernel, () => true, 1)).toEqual([NOT_DELETED]);
+    expect(await deletionsOf(() => false, 1)).toEqual([NOT_DELETED]);
+    expect(await deletionsOf(() => true, 1)).toEqual([NOT_DELETED]);
   });
 
   it("fails where the kernel refuses to show it", async () => {
-    using kernel = new Peer();
     kernel.acknowledges(kernel.next, EPERM);
-    expect(await deletionsOf(kernel, () => true, 1)).toMatchObject([{ status: "rejected", reason: { errno: EPERM } }]);
+    expect(await deletionsOf(() => true, 1)).toMatchObject([{ status: "rejected", reason: { errno: EPERM } }]);
   });
 });

@@ -2,13 +2,8 @@
 
 import type { VxlanTunnel } from "../../../../dataplane/dataplane.ts";
 import { changeOf, isUnchanged, leavesNothing, type Names, type TableParts } from "../../../../dataplane/nftables/table.ts";
-import { type Address, type Prefix, parseAddress, parsePrefix } from "../../../../lib/addresses/address.ts";
-
-const address = (text: string): Address => parseAddress(text) ?? never(text);
-const prefix = (text: string): Prefix => parsePrefix(text) ?? never(text);
-function never(text: string): never {
-  throw new Error(`${text} is no address`);
-}
+import { address } from "../../../support/cluster.ts";
+import { prefix } from "../../../support/desired-state.ts";
 
 const peer = (number: number) => ({
   node: address(`172.20.${number}.1`),

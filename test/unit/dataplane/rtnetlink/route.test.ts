@@ -1,14 +1,17 @@
 /** A route whose place is taken, by one that comes and goes while it is looked for. */
 import { installRoute } from "../../../../dataplane/rtnetlink/route.ts";
 import { prefix } from "../../../support/desired-state.ts";
+import { fresh } from "../../../support/fixtures.ts";
 import { Peer } from "../../../support/netlink-peer.ts";
 
 const EEXIST = 17;
 const EPERM = 1;
 const ROUTE = { destination: prefix("10.60.0.0/24"), scope: "link" } as const;
 
+const peer = fresh(() => new Peer());
+
 /** One try: the kernel refuses, and neither the link nor the whole table has a route to the destination. */
-function refuses(peer: Peer, from: number): number {
+function refuses(from: number): number {
   peer.acknowledges(from, EEXIST);
   peer.listsNothing(from + 1);
   peer.listsNothing(from + 2);
@@ -17,22 +20,19 @@ function refuses(peer: Peer, from: number): number {
 
 describe("a route", () => {
   it("is tried again when the one that was in its place is gone", () => {
-    using peer = new Peer();
-    peer.acknowledges(refuses(peer, peer.next), 0);
+    peer.acknowledges(refuses(peer.next), 0);
     expect(installRoute(peer.socket, 7, "cali0", ROUTE)).toBeUndefined();
   });
 
   it("is given up when that has happened three times", () => {
-    using peer = new Peer();
     let next = peer.next;
-    for (let tries = 0; tries < 3; tries++) next = refuses(peer, next);
+    for (let tries = 0; tries < 3; tries++) next = refuses(next);
     expect(() => installRoute(peer.socket, 7, "cali0", ROUTE)).toThrow(
       expect.objectContaining({ word: "route-conflict", message: expect.stringContaining("(gone again, or one of more than 4096)") }),
     );
   });
 
   it("is not tried again where the kernel refuses it for another reason", () => {
-    using peer = new Peer();
     peer.acknowledges(peer.next, EPERM);
     expect(() => installRoute(peer.socket, 7, "cali0", ROUTE)).toThrow(expect.objectContaining({ word: "route-failed" }));
   });
