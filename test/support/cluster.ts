@@ -7,7 +7,7 @@ import { type Address, formatPrefix, parseAddress } from "../../lib/addresses/ad
 import type { Datastore } from "../../lib/datastore/datastore.ts";
 import type { Block, BlockAffinity, BlockOwner, IPPool, IpamConfiguration } from "../../lib/datastore/resources.ts";
 import { type Fate, type Gate, LaggingMemory, type MemoryDatastore, MemoryStore } from "./memory-datastore.ts";
-import { samplePool } from "./samples.ts";
+import { samplePool, sampleRequest } from "./samples.ts";
 import { change, remove } from "./stored.ts";
 
 export interface ClusterSetup {
@@ -124,15 +124,7 @@ export class Cluster {
 
   autoAssign(node: string, handle: string, changes: Partial<AutoAssignRequest> = {}): Promise<AutoAssignResult> {
     const count6 = changes.count6 ?? 0;
-    const request: AutoAssignRequest = {
-      count4: count6 > 0 ? 0 : 1,
-      count6,
-      handle,
-      attributes: { node },
-      owner: host(node),
-      use: "Workload",
-      ...changes,
-    };
+    const request = sampleRequest(node, handle, { count4: count6 > 0 ? 0 : 1, count6, ...changes });
     return this.allocator.autoAssign(request, { mayBeOld: true });
   }
 

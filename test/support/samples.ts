@@ -1,4 +1,5 @@
 /** Objects for tests, whole and valid; a test names only what it is about. */
+import type { AutoAssignRequest } from "../../ipam-plugin/allocator/types.ts";
 import { sizeOf } from "../../lib/addresses/address.ts";
 import type { AllocationAttribute, Block, BlockAffinity, IPPool } from "../../lib/datastore/resources.ts";
 import type { WorkloadEndpoint } from "../../lib/workload/endpoint.ts";
@@ -81,6 +82,11 @@ export function fullBlock(cidr: string, node: string): Block {
     sequenceNumber: 1787405600123456064n,
     sequenceNumberForAllocation: Object.fromEntries(attributes.map((_, ordinal) => [ordinal, 1787405600123456000n + BigInt(ordinal)])),
   };
+}
+
+/** A request of a workload on a node for one IPv4 address. */
+export function sampleRequest(node: string, handle: string, changes: Partial<AutoAssignRequest> = {}): AutoAssignRequest {
+  return { count4: 1, count6: 0, handle, attributes: { node }, owner: { type: "host", name: node }, use: "Workload", ...changes };
 }
 
 export function sampleAffinity(node: string, cidr: string, changes: Partial<BlockAffinity> = {}): BlockAffinity {

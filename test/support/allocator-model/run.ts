@@ -3,6 +3,7 @@
 import { DatastoreError } from "../../../lib/datastore/errors.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import { giveUpBlocks } from "../blocks.ts";
+import { sampleRequest } from "../samples.ts";
 import { Scheduler, type SchedulerOptions } from "../scheduler.ts";
 import { World, type WorldOptions } from "./world.ts";
 
@@ -87,14 +88,7 @@ export async function recover({ world, scheduler: before }: Run, seed: number): 
         // Every node can go on, and gives up everything afterwards.
         for (const { owner } of world.nodes) {
           const name = `net.after-${owner.name}`;
-          const result = await allocator.autoAssign({
-            count4: 1,
-            count6: 1,
-            handle: name,
-            attributes: { node: owner.name },
-            owner,
-            use: "Workload",
-          });
+          const result = await allocator.autoAssign(sampleRequest(owner.name, name, { count6: 1, owner }));
           const error = result.ipv4?.error ?? result.ipv6?.error;
           if (error !== undefined) throw error;
           await allocator.releaseByHandle(name);

@@ -3,25 +3,20 @@
 import { sharedServices } from "../../../agent/addresses/blocks-parts.ts";
 import { cachedDatastore } from "../../../agent/addresses/cached-datastore.ts";
 import { Allocator, type Clock } from "../../../ipam-plugin/allocator/allocator.ts";
+import { DEFAULT_CONFIGURATION } from "../../../ipam-plugin/allocator/operation.ts";
 import { isGone } from "../../../ipam-plugin/allocator/release-ips.ts";
 import type { AutoAssignResult } from "../../../ipam-plugin/allocator/types.ts";
-import {
-  type Address,
-  addressAt,
-  formatAddress,
-  formatPrefix,
-  hostPrefix,
-  type Prefix,
-  parsePrefix,
-} from "../../../lib/addresses/address.ts";
+import { type Address, addressAt, formatAddress, formatPrefix, hostPrefix, type Prefix } from "../../../lib/addresses/address.ts";
 import type { BlockOwner, IpamConfiguration } from "../../../lib/datastore/resources.ts";
 import { claim, giveUpBlocks } from "../blocks.ts";
 import { withoutIndexOfRoom } from "../cluster.ts";
+import { prefix } from "../desired-state.ts";
 import { LaggingMemory, MemoryStore, type Recollection } from "../memory-datastore.ts";
+import { samplePool, sampleRequest } from "../samples.ts";
 import { type Scheduler, seededRandom } from "../scheduler.ts";
 import { GIVEN_BACK, ReferenceModel } from "./reference.ts";
 
-const POOL4 = prefixOf("10.0.0.0/28");
+const POOL4 = prefix("10.0.0.0/28");
 
 /** A handle that several nodes assign to and release, all at once. */
 const SHARED = "net.shared";
@@ -79,10 +74,9 @@ export class World {
     this.#random = seededRandom(seed ^ 0x5eed);
     this.#options = options;
     this.configuration = {
+      ...DEFAULT_CONFIGURATION,
       strictAffinity: this.#chance(0.3),
-      autoAllocateBlocks: true,
       maxBlocksPerHost: this.#chance(0.2) ? 1 : 0,
-      kubeVirtVMAddressPersistence: "Enabled",
       ipCooldownSeconds: this.#chance(0.3) ? 30 : 0,
     };
     this.#reserved = this.#chance(0.2) ? hostPrefix(addressAt(POOL4, this.#below(16))) : undefined;
@@ -106,17 +100,8 @@ export class World {
 
   async seed(): Promise<void> {
     const { pools, reservations, ipamConfiguration } = this.store.connect();
-    const common = {
-      disabled: false,
-      nodeSelector: "all()",
-      namespaceSelector: "",
-      allowedUses: ["Workload"],
-      assignmentMode: "Automatic",
-      natOutgoing: false,
-      deleting: false,
-    } as const;
-    await pools.create("p4", { ...common, name: "p4", cidr: formatPrefix(POOL4), blockSize: 30 });
-    await pools.create("p6", { ...common, name: "p6", cidr: "fd00::/126", blockSize: 127 });
+    await pools.create("p4", samplePool("p4", formatPrefix(POOL4), { blockSize: 30 }));
+    await pools.create("p6", samplePool("p6", "fd00::/126", { blockSize: 127 }));
     await ipamConfiguration.create("default", this.configuration);
     if (this.#reserved !== undefined) {
       await reservations.create("r", { name: "r", reservedCIDRs: [formatAddress(this.#reserved.address)] });
@@ -283,8 +268,7 @@ export class World {
     return {
       name: `assign to ${handle}, at most one`,
       run: async (allocator, { owner }) => {
-        const attributes = { node: owner.name };
-        const request = { count4: 1, count6: 0, handle, attributes, owner, use: "Workload", perHandleLimit: 1 } as const;
+        const request = sampleRequest(owner.name, handle, { owner, perHandleLimit: 1 });
         const { ipv4 } = await allocator.autoAssign(request, { mayBeOld: true });
         this.model.observe();
         const held = [...this.model.held.values()].filter((holding) => holding.handle === handle).length;
@@ -363,7 +347,7 @@ export class World {
 
   #autoAssign(allocator: Allocator, { owner }: Node, handle: string, count4: number, count6: number): Promise<AutoAssignResult> {
     const attributes = { node: owner.name, timestamp: String(++this.#assignments) };
-    return allocator.autoAssign({ count4, count6, handle, attributes, owner, use: "Workload" }, { mayBeOld: true });
+    return allocator.autoAssign(sampleRequest(owner.name, handle, { count4, count6, attributes, owner }), { mayBeOld: true });
   }
 
   #hold({ holds }: Node, handle: string, { ipv4, ipv6 }: AutoAssignResult): void {
@@ -430,10 +414,4 @@ function lagging(store: MemoryStore, random: () => number): Recollection {
       return memory.rows(kind);
     },
   };
-}
-
-function prefixOf(text: string): Prefix {
-  const prefix = parsePrefix(text);
-  if (prefix === undefined) throw new Error(`not a prefix: ${text}`);
-  return prefix;
 }

@@ -5,7 +5,7 @@ import { FROM_HOST_LOCAL } from "../../../ipam-plugin/workload.ts";
 import type { WorkloadEndpoint } from "../../../lib/workload/endpoint.ts";
 import { fresh } from "../../support/fixtures.ts";
 import type { Call, Fate } from "../../support/memory-datastore.ts";
-import { sampleAffinity } from "../../support/samples.ts";
+import { sampleAffinity, sampleRequest } from "../../support/samples.ts";
 import { change, remove, wanted } from "../../support/stored.ts";
 import { addContainer, allocate, createWorld, holderOf, NOW, type World } from "./world.ts";
 
@@ -231,14 +231,9 @@ describe("repair of a block with two affinities", () => {
 
 describe("an address of a container that another main plugin attached", () => {
   it("is not unused, though it has no endpoint of ours", async () => {
-    await new Allocator({ datastore: world.datastore, clock }).autoAssign({
-      count4: 1,
-      count6: 0,
-      handle: "net.moved",
-      attributes: { node: "worker-1", note: FROM_HOST_LOCAL, timestamp: "2020-01-01 00:00:00 +0000 UTC" },
-      owner: { type: "host", name: "worker-1" },
-      use: "Workload",
-    });
+    const attributes = { node: "worker-1", note: FROM_HOST_LOCAL, timestamp: "2020-01-01 00:00:00 +0000 UTC" };
+    const allocator = new Allocator({ datastore: world.datastore, clock });
+    await allocator.autoAssign(sampleRequest("worker-1", "net.moved", { attributes }));
     expect((await world.find()).map(({ kind }) => kind)).not.toContain("address-unused");
     await world.mend();
     expect(await world.datastore.handles.get("net.moved")).toBeDefined();

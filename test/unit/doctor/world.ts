@@ -6,7 +6,7 @@ import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
 import { formatAddress, parseAddress } from "../../../lib/addresses/address.ts";
 import type { Block } from "../../../lib/datastore/resources.ts";
 import { type Gate, type MemoryDatastore, MemoryStore } from "../../support/memory-datastore.ts";
-import { sampleEndpoint, samplePool } from "../../support/samples.ts";
+import { sampleEndpoint, samplePool, sampleRequest } from "../../support/samples.ts";
 import { change, wanted } from "../../support/stored.ts";
 
 /** Now, and an hour before, when the addresses were given out. */
@@ -82,14 +82,8 @@ export async function addContainer(datastore: MemoryDatastore, container: string
 /** What an ADD that died before its endpoint leaves. */
 export async function allocate(datastore: MemoryDatastore, container: string, node: string, timestamp = THEN): Promise<string> {
   const clock = { nowMs: () => NOW - 3_600_000, nowNs: () => BigInt(NOW - 3_600_000) * 1_000_000n };
-  const { ipv4 } = await new Allocator({ datastore, clock }).autoAssign({
-    count4: 1,
-    count6: 0,
-    handle: `net.${container}`,
-    attributes: { node, timestamp },
-    owner: { type: "host", name: node },
-    use: "Workload",
-  });
+  const request = sampleRequest(node, `net.${container}`, { attributes: { node, timestamp } });
+  const { ipv4 } = await new Allocator({ datastore, clock }).autoAssign(request);
   const [assigned] = ipv4?.addresses ?? [];
   if (assigned === undefined) throw new Error(`no address: ${ipv4?.error?.message ?? ipv4?.messages.join()}`);
   return formatAddress(assigned.prefix.address);

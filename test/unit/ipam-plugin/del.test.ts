@@ -1,6 +1,6 @@
 import { fresh } from "../../support/fixtures.ts";
 import { IpamNode } from "../../support/ipam-node.ts";
-import { heldBlock } from "../../support/samples.ts";
+import { heldBlock, sampleRequest } from "../../support/samples.ts";
 import { ServerNode } from "./server-node.ts";
 
 const CONF = { ipam: { pools: [{ cidr: "10.40.0.0/24" }, { cidr: "fd80:40::/120" }], assign_ipv6: "true" } };
@@ -56,9 +56,8 @@ describe("IPAM DEL", () => {
     ["a virtual machine", "net1.vmi.shop.vm", { namespace: "net1", pod: "vmi.shop.vm", "vmi-name": "vm" }],
     ["a tunnel", "ipip-tunnel-addr-ip-10-0-1-5.ec2.internal", { node: "node-a", type: "ipipTunnelAddress" }],
   ])("M1: leaves what %s holds, whose handle is a legacy one of this pod by its text", async (_whose, handle, attributes) => {
-    const owner = { type: "host", name: "node-a" } as const;
     await node.add();
-    await node.ipam.allocator.autoAssign({ count4: 1, count6: 0, handle, attributes, owner, use: "Workload" });
+    await node.ipam.allocator.autoAssign(sampleRequest("node-a", handle, { attributes }));
     const before = await node.allocated();
     const [namespace, ...rest] = handle.split(".");
     const args = `IgnoreUnknown=1;K8S_POD_NAMESPACE=${namespace};K8S_POD_NAME=${rest.join(".")}`;
@@ -74,10 +73,9 @@ describe("IPAM DEL", () => {
   });
 
   it("M1: releases what this very pod holds under its legacy handle, with its attributes", async () => {
-    const owner = { type: "host", name: "node-a" } as const;
     await node.add();
     const attributes = { node: "node-a", namespace: "shop", pod: "web-0" };
-    await node.ipam.allocator.autoAssign({ count4: 1, count6: 0, handle: "shop.web-0", attributes, owner, use: "Workload" });
+    await node.ipam.allocator.autoAssign(sampleRequest("node-a", "shop.web-0", { attributes }));
     await node.del({ args: POD });
     expect(await node.handles()).toEqual([]);
     expect(await node.allocated()).toEqual({});

@@ -3,7 +3,7 @@ import { decodeBlock } from "../../../lib/datastore/calico/block.ts";
 import type { AllocationAttribute } from "../../../lib/datastore/resources.ts";
 import { fresh } from "../../support/fixtures.ts";
 import { IpamNode } from "../../support/ipam-node.ts";
-import { emptyBlock, heldBlock } from "../../support/samples.ts";
+import { emptyBlock, heldBlock, sampleRequest } from "../../support/samples.ts";
 import { change, wanted } from "../../support/stored.ts";
 
 const CONF = { ipam: { pools: [{ cidr: "10.40.0.0/24" }] } };
@@ -149,8 +149,7 @@ describe("IPAM GC", () => {
     const addressesByHandle = allocator.addressesByHandle.bind(allocator);
     allocator.addressesByHandle = async (handle) => {
       const found = await addressesByHandle(handle);
-      const owner = { type: "host", name: "node-a" } as const;
-      await allocator.autoAssign({ count4: 1, count6: 0, handle, attributes: { node: "node-a" }, owner, use: "Workload" });
+      await allocator.autoAssign(sampleRequest("node-a", handle));
       return found;
     };
     await node.gc(valid("c1"));

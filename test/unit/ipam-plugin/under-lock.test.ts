@@ -4,7 +4,7 @@ import { takeNodeLock } from "../../../ipam-plugin/node-lock.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import { freeLock } from "../../support/free-lock.ts";
 import { IpamNode } from "../../support/ipam-node.ts";
-import { samplePool } from "../../support/samples.ts";
+import { samplePool, sampleRequest } from "../../support/samples.ts";
 import { change, remove } from "../../support/stored.ts";
 import { ServerNode } from "./server-node.ts";
 
@@ -134,8 +134,7 @@ describe("F6: a DEL that waits for the node's lock", () => {
       using node = await ServerNode.create();
       const { allocator } = node.cluster;
       node.lock = async () => {
-        const owner = { type: "host", name: "node-a" } as const;
-        await allocator.autoAssign({ count4: 1, count6: 0, handle, attributes: {}, owner, use: "Workload" });
+        await allocator.autoAssign(sampleRequest("node-a", handle, { attributes: {} }));
         return { ...(await freeLock()), hadToWait: true };
       };
       await node.del();

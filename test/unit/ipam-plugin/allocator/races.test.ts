@@ -6,7 +6,7 @@ import { TortieError } from "../../../../lib/errors/errors.ts";
 import { claim } from "../../../support/blocks.ts";
 import { host } from "../../../support/cluster.ts";
 import { type MemoryDatastore, MemoryStore } from "../../../support/memory-datastore.ts";
-import { samplePool } from "../../../support/samples.ts";
+import { samplePool, sampleRequest } from "../../../support/samples.ts";
 import { type Ending, Scheduler } from "../../../support/scheduler.ts";
 
 const SEEDS = Array.from({ length: 40 }, (_, seed) => seed);
@@ -35,14 +35,7 @@ class Race {
   assign(client: string, node: string): () => Promise<string> {
     const allocator = this.allocator(client);
     return async () => {
-      const { ipv4 } = await allocator.autoAssign({
-        count4: 1,
-        count6: 0,
-        handle: client,
-        attributes: { node },
-        owner: host(node),
-        use: "Workload",
-      });
+      const { ipv4 } = await allocator.autoAssign(sampleRequest(node, client));
       if (ipv4?.error !== undefined) throw ipv4.error;
       const [address] = ipv4?.addresses ?? [];
       if (address === undefined) throw new Error(`${client} got none: ${ipv4?.messages.join("; ")}`);

@@ -1,11 +1,12 @@
 import { randomUUID } from "node:crypto";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { dumpOf } from "../../../../ipam-plugin/host-scope/dump.ts";
 import { decodeGrant, encodeGrant, type Owner, openGrantDirectory } from "../../../../ipam-plugin/host-scope/grant-directory.ts";
 import type { HostScope, HostScopeRequest } from "../../../../ipam-plugin/host-scope/host-scope.ts";
-import { type Address, formatAddress, parseAddress } from "../../../../lib/addresses/address.ts";
+import { formatAddress } from "../../../../lib/addresses/address.ts";
+import { address } from "../../../support/cluster.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 import { GrantFileSystem, hostScopeOf } from "../../../support/grant-directories.ts";
 import { seededRandom } from "../../../support/scheduler.ts";
 
@@ -13,12 +14,6 @@ const NOW = 1_787_405_600_000;
 
 function attachment(containerId: string, pod?: string): Owner {
   return { kind: "attachment", network: "net1", containerId, ifname: "eth0", ...(pod === undefined ? {} : { pod }) };
-}
-
-function address(text: string): Address {
-  const parsed = parseAddress(text);
-  if (parsed === undefined) throw new Error(`${text} is no address`);
-  return parsed;
 }
 
 async function take(hostScope: HostScope, owner: Owner, rest: Omit<HostScopeRequest, "owner"> = {}): Promise<string[]> {
@@ -214,6 +209,8 @@ describe("releasing an address", () => {
 });
 
 describe("the grant file", () => {
+  const root = fresh(() => new TemporaryDirectory());
+
   it("reads what it wrote", () => {
     const grants = [
       { owner: attachment("c1", "shop/web"), token: "t", grantedAtMs: NOW, endpoint: 12 },
@@ -224,29 +221,24 @@ describe("the grant file", () => {
   });
 
   it("is private, has one name, and keeps the time of a release in its name", async () => {
-    const root = mkdtempSync(join(tmpdir(), "tortie-grants-"));
-    try {
-      const hostScope = hostScopeOf({
-        cidrs: ["10.60.0.0/29", "fd60::/120"],
-        directory: openGrantDirectory(join(root, "ipam")),
-        newToken: randomUUID,
-      });
-      await take(hostScope, attachment("c1", "shop/web"));
-      const path = join(root, "ipam/v4/10.60.0.1");
-      expect(statSync(path).mode & 0o777).toBe(0o600);
-      expect(statSync(path).nlink).toBe(1);
-      expect(statSync(join(root, "ipam/v6")).mode & 0o777).toBe(0o700);
-      expect(JSON.parse(readFileSync(path, "utf8"))).toEqual({
-        attachment: { network: "net1", "container-id": "c1", ifname: "eth0" },
-        pod: "shop/web",
-        token: expect.stringMatching(/^[0-9a-f-]{36}$/),
-        "granted-at": "2026-08-22T13:33:20.000Z",
-      });
-      await hostScope.releaseAll(() => true);
-      expect(readdirSync(join(root, "ipam/v4"))).toEqual([`10.60.0.1.released-${NOW}`]);
-    } finally {
-      rmSync(root, { recursive: true });
-    }
+    const hostScope = hostScopeOf({
+      cidrs: ["10.60.0.0/29", "fd60::/120"],
+      directory: openGrantDirectory(join(root.path, "ipam")),
+      newToken: randomUUID,
+    });
+    await take(hostScope, attachment("c1", "shop/web"));
+    const path = join(root.path, "ipam/v4/10.60.0.1");
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+    expect(statSync(path).nlink).toBe(1);
+    expect(statSync(join(root.path, "ipam/v6")).mode & 0o777).toBe(0o700);
+    expect(JSON.parse(readFileSync(path, "utf8"))).toEqual({
+      attachment: { network: "net1", "container-id": "c1", ifname: "eth0" },
+      pod: "shop/web",
+      token: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      "granted-at": "2026-08-22T13:33:20.000Z",
+    });
+    await hostScope.releaseAll(() => true);
+    expect(readdirSync(join(root.path, "ipam/v4"))).toEqual([`10.60.0.1.released-${NOW}`]);
   });
 });
 
