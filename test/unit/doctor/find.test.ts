@@ -7,7 +7,7 @@ import type { WorkloadEndpoint } from "../../../lib/workload/endpoint.ts";
 import { fresh } from "../../support/fixtures.ts";
 import { emptyBlock, heldBlock, sampleAffinity, sampleEndpoint, samplePool } from "../../support/samples.ts";
 import { change, remove, wanted } from "../../support/stored.ts";
-import { allocate, createWorld, holderOf, NOW, SETTINGS, type World } from "./world.ts";
+import { allocate, createWorld, holderOf, NOW, occupy, SETTINGS, type World } from "./world.ts";
 
 const WORKER_1 = { type: "host", name: "worker-1" } as const;
 const WORKER_2 = { type: "host", name: "worker-2" } as const;
@@ -39,12 +39,7 @@ const CASES: readonly Case[] = [
   },
   {
     title: "a release in the future",
-    damage: (world) =>
-      world.damage((block) => ({
-        allocations: block.allocations.with(7, 2),
-        unallocated: block.unallocated.filter((ordinal) => ordinal !== 7),
-        attributes: [...block.attributes, { releasedAt: "2026-11-21T10:05:00Z" }],
-      })),
+    damage: (world) => occupy(world, 7, { releasedAt: "2026-11-21T10:05:00Z" }),
     finds: [/^release-in-future block .*: 10\.40\.0\.\d+ is released at 2026-11-21T10:05:00Z, which is yet to come$/],
   },
   {
@@ -224,11 +219,7 @@ const CASES: readonly Case[] = [
     title: "an address that an endpoint uses while it cools down",
     damage: async (world) => {
       await freeAddress(world, "c1");
-      await world.damage((block) => ({
-        allocations: block.allocations.with(0, block.attributes.length),
-        unallocated: block.unallocated.filter((ordinal) => ordinal !== 0),
-        attributes: [...block.attributes, { releasedAt: "2026-11-21T09:59:59Z" }],
-      }));
+      await occupy(world, 0, { releasedAt: "2026-11-21T09:59:59Z" });
     },
     finds: [/^address-not-allocated address .* of endpoint default\/worker-1-cni-c1-eth0: /],
   },
@@ -241,11 +232,7 @@ const CASES: readonly Case[] = [
     title: "an address in use that is allocated without a handle",
     damage: async (world) => {
       await freeAddress(world, "c1");
-      await world.damage((block) => ({
-        allocations: block.allocations.with(0, block.attributes.length),
-        unallocated: block.unallocated.filter((ordinal) => ordinal !== 0),
-        attributes: [...block.attributes, {}],
-      }));
+      await occupy(world, 0, {});
     },
     finds: [/^address-without-handle address .* of endpoint default\/worker-1-cni-c1-eth0: is allocated without a handle/],
   },
@@ -369,11 +356,7 @@ describe("addresses without an endpoint", () => {
   });
 
   it("are right when Windows reserves them", async () => {
-    await world.damage((block) => ({
-      allocations: block.allocations.with(7, 2),
-      unallocated: block.unallocated.filter((ordinal) => ordinal !== 7),
-      attributes: [...block.attributes, { handleId: "windows-reserved-ipam-handle", activeOwner: { note: "windows host rsvd" } }],
-    }));
+    await occupy(world, 7, { handleId: "windows-reserved-ipam-handle", activeOwner: { note: "windows host rsvd" } });
 
     expect(await world.find()).toEqual([]);
   });

@@ -7,7 +7,7 @@ import { fresh } from "../../support/fixtures.ts";
 import type { Call, Fate } from "../../support/memory-datastore.ts";
 import { sampleAffinity, sampleRequest } from "../../support/samples.ts";
 import { change, remove, wanted } from "../../support/stored.ts";
-import { addContainer, allocate, createWorld, holderOf, NOW, type World } from "./world.ts";
+import { addContainer, allocate, createWorld, holderOf, NOW, occupy, type World } from "./world.ts";
 
 const clock = { nowMs: () => NOW, nowNs: () => BigInt(NOW) * 1_000_000n };
 
@@ -157,13 +157,7 @@ describe("S17: repair of an address that only a pod's annotations name", () => {
     const endpoint = await endpointOfC1();
     const ordinal = 5;
     const address = world.cidr.replace(/(\d+)\/29$/, (_whole, first) => String(Number(first) + ordinal));
-    if (attribute !== undefined) {
-      await world.damage(({ allocations, attributes, unallocated }) => ({
-        allocations: allocations.with(ordinal, attributes.length),
-        attributes: [...attributes, attribute],
-        unallocated: unallocated.filter((one) => one !== ordinal),
-      }));
-    }
+    if (attribute !== undefined) await occupy(world, ordinal, attribute);
     const of = { namespace: "tenant", name: "worker-1-k8s-greedy-eth0" };
     const greedy = { ...endpoint, ...of, pod: "greedy", containerID: "g", ipNetworks: [`${address}/32`] };
     const claimed = await endpoints.create(of, { ...greedy, isClaimed: true });

@@ -4,7 +4,7 @@ import { type CheckOptions, check, type RepairReport, repairAll } from "../../..
 import type { Problem } from "../../../doctor/problem.ts";
 import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
 import { formatAddress, parseAddress } from "../../../lib/addresses/address.ts";
-import type { Block } from "../../../lib/datastore/resources.ts";
+import type { AllocationAttribute, Block } from "../../../lib/datastore/resources.ts";
 import { type Gate, type MemoryDatastore, MemoryStore } from "../../support/memory-datastore.ts";
 import { sampleEndpoint, samplePool, sampleRequest } from "../../support/samples.ts";
 import { change, wanted } from "../../support/stored.ts";
@@ -62,6 +62,15 @@ export async function createWorld(gate?: Gate): Promise<World> {
       return repairAll(await find(settings), { datastore: client, clock }, options, (work) => work());
     },
   };
+}
+
+/** Takes a free ordinal of worker-1's block, with an attribute of its own. */
+export function occupy({ damage }: Pick<World, "damage">, ordinal: number, attribute: AllocationAttribute): Promise<void> {
+  return damage(({ allocations, attributes, unallocated }) => ({
+    allocations: allocations.with(ordinal, attributes.length),
+    attributes: [...attributes, attribute],
+    unallocated: unallocated.filter((one) => one !== ordinal),
+  }));
 }
 
 /** What an ADD writes: addresses, then the endpoint. */
