@@ -47,9 +47,13 @@ export function removePod(engine: PolicyEngine, pod: RawPod): void {
   engine.setEndpoint(hostInterfaceOf(pod), undefined);
 }
 
+export function policyObject(namespace: string, name: string, spec: Readonly<Record<string, unknown>>) {
+  return { namespace, name, uid: `uid-${name}`, resourceVersion: "1", spec };
+}
+
 export function setPolicy(engine: PolicyEngine, policy: RawPolicy): void {
   const { namespace, name, spec, tiered } = policy;
-  const object = { namespace, name, uid: `uid-${name}`, resourceVersion: "1", spec: { ...spec } };
+  const object = policyObject(namespace, name, { ...spec });
   if (tiered === undefined) engine.setPolicy(`${namespace}/${name}`, object);
   else engine.setRules(`${namespace}/${name}`, tieredPolicy(translateNetworkPolicy(object), tiered));
 }

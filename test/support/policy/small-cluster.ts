@@ -1,8 +1,8 @@
 /** A cluster of a few pods, one of which is this node's: what policies say of it is asked of the filter's state and of the judge, who must agree. */
-import type { Direction } from "../../../dataplane/packet-policy.ts";
+import type { Direction, PacketPolicy } from "../../../dataplane/packet-policy.ts";
 import { PolicyEngine } from "../../../policy/engine.ts";
 import type { Enforcement, NamedPort, SideJudgement } from "../../../policy/model.ts";
-import { address, flowOf } from "./engine-input.ts";
+import { address, flowOf, policyObject } from "./engine-input.ts";
 import { filterVerdict } from "./packet-judge.ts";
 
 const WEB = "10.0.0.1";
@@ -61,8 +61,14 @@ export class SmallCluster {
 
   /** Adds a policy of namespace shop. */
   with(spec: Readonly<Record<string, unknown>>, name = `policy-${this.#policies++}`, namespace = "shop"): this {
-    this.engine.setPolicy(`${namespace}/${name}`, { namespace, name, uid: `uid-${name}`, resourceVersion: "1", spec });
+    this.engine.setPolicy(`${namespace}/${name}`, policyObject(namespace, name, spec));
     return this;
+  }
+
+  /** What the filter is told by now. */
+  get state(): PacketPolicy {
+    this.engine.take();
+    return this.engine.state;
   }
 
   /** @param port `80/TCP`, or `ICMP` */
@@ -71,8 +77,7 @@ export class SmallCluster {
     const [number = "", protocol = ""] = port.split("/");
     const raw = isProtocol(protocol) ? { protocol, port: Number(number) } : { protocol: "ICMP" as const, port: undefined };
     const flow = flowOf(direction === "ingress" ? { source: at, destination: WEB, ...raw } : { source: WEB, destination: at, ...raw });
-    this.engine.take();
-    const filtered = filterVerdict(this.engine.state, "caliweb", direction, address(at), flow.protocol, flow.port);
+    const filtered = filterVerdict(this.state, "caliweb", direction, address(at), flow.protocol, flow.port);
     const judged = this.engine.judge(flow)[direction];
     if (judged?.verdict !== filtered) throw new Error(`${direction} ${other} ${port}: judge ${judged?.verdict}, filter ${filtered}`);
     return judged;

@@ -1,20 +1,16 @@
 /** Overlapping blocks with excepts as disjoint intervals: compared address by address with netmask and ipaddr.js. */
 import { Netmask } from "netmask";
-import { formatPrefix, maskPrefix, type Prefix, parsePrefix } from "../../../lib/addresses/address.ts";
+import { formatPrefix, maskPrefix } from "../../../lib/addresses/address.ts";
 import { flatten, intervalOf } from "../../../policy/blocks.ts";
 import { type BlockPeer, blockPeer } from "../../../policy/rules.ts";
+import { prefix } from "../../support/desired-state.ts";
 import { address } from "../../support/policy/engine-input.ts";
 import { isInside } from "../../support/policy/oracle.ts";
 import { pick } from "../../support/policy/random-cluster.ts";
 import { seededRandom } from "../../support/seeded-random.ts";
 
-function prefix(text: string): Prefix {
-  const parsed = parsePrefix(text);
-  if (parsed === undefined) throw new Error(`${text} is no prefix`);
-  return maskPrefix(parsed);
-}
-
-const block = (cidr: string, ...excepts: readonly string[]) => blockPeer(prefix(cidr), excepts.map(prefix));
+const masked = (text: string) => maskPrefix(prefix(text));
+const block = (cidr: string, ...excepts: readonly string[]) => blockPeer(masked(cidr), excepts.map(masked));
 
 function holds({ block: whole, excepts }: BlockPeer, text: string): boolean {
   return isInside(text, formatPrefix(whole)) && !excepts.some((except) => isInside(text, formatPrefix(except)));
@@ -51,7 +47,7 @@ describe("flattened blocks", () => {
     const random = seededRandom(11);
     for (let round = 0; round < 60; round++) {
       const within = (cidr: string) => {
-        const { address: base, length } = prefix(cidr);
+        const { address: base, length } = masked(cidr);
         const inner = length + 1 + Math.floor(random() * (32 - length));
         const value = base.value + BigInt(Math.floor(random() * 2 ** (32 - length)));
         return formatPrefix(maskPrefix({ address: { family: 4, value }, length: inner }));

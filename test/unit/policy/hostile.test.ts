@@ -4,7 +4,7 @@ import type { Permission } from "../../../dataplane/packet-policy.ts";
 import { PolicyEngine } from "../../../policy/engine.ts";
 import { translateNetworkPolicy } from "../../../policy/network-policy.ts";
 import { collapse, type ResolvedTier } from "../../../policy/permissions.ts";
-import { address } from "../../support/policy/engine-input.ts";
+import { address, policyObject } from "../../support/policy/engine-input.ts";
 import { stateText } from "../../support/policy/packet-judge.ts";
 import { pick, randomPolicy } from "../../support/policy/random-cluster.ts";
 import { SmallCluster } from "../../support/policy/small-cluster.ts";
@@ -48,7 +48,7 @@ function nested(depth: number): unknown {
 }
 
 function objectWith(spec: object) {
-  return { namespace: "shop", name: "one", uid: "1", resourceVersion: "1", spec: { ...spec } };
+  return policyObject("shop", "one", { ...spec });
 }
 
 /** Replaces one value somewhere in a spec. */
@@ -74,10 +74,9 @@ function frozen<T>(value: T): T {
 }
 
 function webPermission(spec: object, direction: "ingress" | "egress" = "ingress"): Permission | undefined {
-  const { engine } = new SmallCluster().with({ podSelector: WEB, ...spec }, "one");
-  engine.take();
+  const { engine, state } = new SmallCluster().with({ podSelector: WEB, ...spec }, "one");
   expect(engine.policies()[0]?.problem).toBeUndefined();
-  return engine.state.endpoints.get("caliweb")?.[direction]?.get("000000000000");
+  return state.endpoints.get("caliweb")?.[direction]?.get("000000000000");
 }
 
 describe("hostile policies", () => {
@@ -225,8 +224,7 @@ describe("labels", () => {
         podSelector: WEB,
         ingress: [{ from: [{ podSelector: { matchExpressions: [{ key: "app", operator: "In", values: [one, other] }] } }] }],
       });
-      cluster.engine.take();
-      return stateText(cluster.engine.state);
+      return stateText(cluster.state);
     };
     expect(stateFor("api", "a.b")).not.toBe(stateFor("api", "a_b"));
     expect(stateFor("api", "b")).toBe(stateFor("b", "api"));

@@ -3,7 +3,8 @@
  * applies its changes gets its state. TORTIE_POLICY_SEQUENCES=1000 plays more sequences, TORTIE_POLICY_SEED begins elsewhere.
  */
 import { PolicyEngine } from "../../../policy/engine.ts";
-import { address, callsFor, flowOf, removePod, setPod, setPolicy } from "../../support/policy/engine-input.ts";
+import { engineFor } from "../../support/policy/engine-answers.ts";
+import { address, callsFor, flowOf, policyObject, removePod, setPod, setPolicy } from "../../support/policy/engine-input.ts";
 import type { RawCluster, RawPod, RawPolicy } from "../../support/policy/oracle.ts";
 import { ChangedFilter, stateText } from "../../support/policy/packet-judge.ts";
 import {
@@ -92,11 +93,12 @@ class World {
   }
 }
 
-function fresh(cluster: RawCluster): PolicyEngine {
-  const engine = new PolicyEngine({ enforcement: cluster.enforcement });
-  for (const call of callsFor(cluster)) call(engine);
-  engine.take();
-  return engine;
+/** An engine that has heard of every event of a world, and given nothing away. */
+function played(seed: number) {
+  const world = new World(seededRandom(seed));
+  const engine = new PolicyEngine({ enforcement: "default" });
+  for (let event = 0; event < EVENTS; event++) world.step(engine);
+  return { world, engine };
 }
 
 function playSequence(seed: number): void {
@@ -121,7 +123,7 @@ function playSequence(seed: number): void {
     filter.apply(change);
     expect({ seed, event, state: stateText(filter.state) }).toEqual({ seed, event, state: stateText(engine.state) });
     if (event % 20 !== 0) continue;
-    const other = fresh(world.cluster);
+    const other = engineFor(world.cluster);
     expect({ seed, event, state: stateText(engine.state) }).toEqual({ seed, event, state: stateText(other.state) });
     for (let flow = 0; flow < 5; flow++) {
       const asked = flowOf(randomFlow(random, world.cluster));
@@ -129,7 +131,7 @@ function playSequence(seed: number): void {
     }
   }
   filter.apply(engine.take());
-  const other = fresh(world.cluster);
+  const other = engineFor(world.cluster);
   expect({ seed, state: stateText(engine.state) }).toEqual({ seed, state: stateText(other.state) });
   expect(engine.policies()).toEqual(other.policies());
   expect(engine.needsPortsOfPeers).toBe(other.needsPortsOfPeers);
@@ -142,10 +144,7 @@ describe("an engine that hears of one event after the other", () => {
   });
 
   it("changes nothing when it is told again what it knows", () => {
-    const random = seededRandom(5);
-    const world = new World(random);
-    const engine = new PolicyEngine({ enforcement: "default" });
-    for (let event = 0; event < EVENTS; event++) world.step(engine);
+    const { world, engine } = played(5);
     engine.take();
     const { state } = engine;
     for (const call of callsFor(world.cluster)) call(engine);
@@ -154,10 +153,7 @@ describe("an engine that hears of one event after the other", () => {
   });
 
   it("never changes a state that it gave away", () => {
-    const random = seededRandom(6);
-    const world = new World(random);
-    const engine = new PolicyEngine({ enforcement: "default" });
-    for (let event = 0; event < EVENTS; event++) world.step(engine);
+    const { world, engine } = played(6);
     engine.take();
     const { state } = engine;
     const text = stateText(state);
@@ -170,14 +166,7 @@ describe("an engine that hears of one event after the other", () => {
   });
 
   it("says whether a take is prepared, and takes the same as without", () => {
-    const told = () => {
-      const random = seededRandom(7);
-      const world = new World(random);
-      const engine = new PolicyEngine({ enforcement: "default" });
-      for (let event = 0; event < EVENTS; event++) world.step(engine);
-      return engine;
-    };
-    const [prepared, other] = [told(), told()];
+    const [prepared, other] = [played(7).engine, played(7).engine];
     let parts = 0;
     while (prepared.prepare(5)) parts++;
     expect(prepared.state.addresses.size).toBe(0);
@@ -188,7 +177,7 @@ describe("an engine that hears of one event after the other", () => {
     expect(prepared.prepare(5)).toBe(false);
     expect(prepared.take()).toEqual({ endpoints: new Map(), addresses: new Map(), blocks: undefined, moved: [] });
     // Nobody has asked this one for its state before.
-    const small = told();
+    const small = played(7).engine;
     expect(small.prepare(Number.POSITIVE_INFINITY)).toBe(false);
     expect(small.state).toEqual({ endpoints: new Map(), addresses: new Map(), blocks: [] });
     expect(small.take().blocks).not.toBeUndefined();
@@ -207,7 +196,7 @@ describe("an engine that hears of one event after the other", () => {
     };
     const closes = (...cidrs: readonly string[]) => {
       const ingress = [{ from: cidrs.map((cidr) => ({ ipBlock: { cidr } })) }];
-      return { namespace: "shop", name: "web", uid: "1", resourceVersion: "1", spec: { podSelector: {}, ingress } };
+      return policyObject("shop", "web", { podSelector: {}, ingress });
     };
     const engine = told();
     engine.setPolicy("shop/web", closes("10.1.0.0/16"));
@@ -230,26 +219,16 @@ describe("an engine that hears of one event after the other", () => {
     for (let index = 0; index < 100; index++) {
       const pod = { namespace: "shop", name: `web-${index}`, labels: { app: `web-${index}` }, ports: [] };
       engine.setEndpoint(`cali${index}`, { addresses: [address(`10.0.0.${index}`)], pod });
-      engine.setPolicy(`shop/web-${index}`, {
-        namespace: "shop",
-        name: `web-${index}`,
-        uid: "1",
-        resourceVersion: "1",
-        spec: {
-          podSelector: { matchLabels: { app: `web-${index}` } },
-          ingress: [{ from: [{ podSelector: { matchLabels: { friend: `of-${index}` } } }] }],
-        },
-      });
+      const spec = {
+        podSelector: { matchLabels: { app: `web-${index}` } },
+        ingress: [{ from: [{ podSelector: { matchLabels: { friend: `of-${index}` } } }] }],
+      };
+      engine.setPolicy(`shop/web-${index}`, policyObject("shop", `web-${index}`, spec));
     }
     engine.take();
     const untouched = engine.state.endpoints.get("cali8");
-    engine.setPeer("shop/new", {
-      namespace: "shop",
-      name: "new",
-      labels: { friend: "of-7" },
-      addresses: [address("10.0.1.1")],
-      ports: undefined,
-    });
+    const labels = { friend: "of-7" };
+    engine.setPeer("shop/new", { namespace: "shop", name: "new", labels, addresses: [address("10.0.1.1")], ports: undefined });
     const { endpoints, addresses, blocks } = engine.take();
     expect([[...endpoints.keys()], [...addresses.keys()], blocks]).toEqual([["cali7"], ["10.0.1.1"], undefined]);
     expect(engine.state.endpoints.get("cali8")).toBe(untouched);
