@@ -11,6 +11,7 @@ import type { JsonObject } from "../../lib/json/value.ts";
 import { resolveOptions } from "../../lib/resident/options.ts";
 import { ApiInMemory } from "./api-in-memory.ts";
 import { FakeClock } from "./fake-clock.ts";
+import { sampleRequest } from "./samples.ts";
 
 export const NAMESPACE = "shop";
 const GROUP = `/apis/${LEGACY_GROUP}`;
@@ -144,8 +145,7 @@ export class ControllerWorld {
   async assign(node: string, handle: string, attributes: Readonly<Record<string, string>>, family: Family = 4): Promise<string> {
     const use = attributes.type === undefined ? "Workload" : "Tunnel";
     const counts = { count4: family === 4 ? 1 : 0, count6: family === 6 ? 1 : 0 };
-    const owner = { type: "host", name: node } as const;
-    const { ipv4, ipv6 } = await this.allocator.autoAssign({ ...counts, handle, attributes, owner, use });
+    const { ipv4, ipv6 } = await this.allocator.autoAssign(sampleRequest(node, handle, { ...counts, attributes, use }));
     const assigned = family === 4 ? ipv4 : ipv6;
     const address = assigned?.addresses[0]?.prefix.address;
     if (address === undefined) throw assigned?.error ?? new Error(`no address: ${assigned?.messages.join("; ")}`);

@@ -1,6 +1,4 @@
 /** One node's IPAM plugin in this process, on a real local store in a directory of its own. */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type AddOptions, type IpamAddition, ipamAdd } from "../../ipam-plugin/add.ts";
 import { type IpamCall, resolveIpamCall } from "../../ipam-plugin/call.ts";
@@ -15,6 +13,7 @@ import type { NetworkConfig } from "../../lib/config/decode.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { type LocalDatastore, openLocalDatastore } from "../../lib/datastore/local/local-datastore.ts";
 import type { JsonObject } from "../../lib/json/value.ts";
+import { TemporaryDirectory } from "./fixtures.ts";
 
 export interface Call {
   readonly container?: string;
@@ -26,7 +25,8 @@ export interface Call {
 }
 
 export class IpamNode implements AsyncDisposable {
-  readonly directory: string;
+  readonly #temporary = new TemporaryDirectory();
+  readonly directory = this.#temporary.path;
   readonly datastore: LocalDatastore;
   readonly ipam: IpamPart;
   /** What was logged. */
@@ -40,7 +40,6 @@ export class IpamNode implements AsyncDisposable {
    * @param facts of every call
    */
   constructor(conf: JsonObject = {}, parts: Partial<IpamPart> = {}, facts: Pick<Partial<IpamCall>, "nodeName" | "signal"> = {}) {
-    this.directory = mkdtempSync(join(tmpdir(), "tortie-ipam-"));
     this.datastore = openLocalDatastore(join(this.directory, "tortie.db"));
     this.#conf = conf;
     this.#facts = { nodeName: "node-a", ...facts };
@@ -98,7 +97,7 @@ export class IpamNode implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.datastore[Symbol.asyncDispose]();
-    rmSync(this.directory, { recursive: true, force: true });
+    this.#temporary[Symbol.dispose]();
   }
 
   get #log(): IpamCall["log"] {
@@ -107,7 +106,7 @@ export class IpamNode implements AsyncDisposable {
   }
 
   /** As the plugin's executable resolves it. */
-  call(command: CniRequest["command"], { container = "c1", args = "", conf = {}, ipam, ifname = "eth0" }: Call = {}): IpamCall {
+  call(command: CniRequest["command"], { conf = {}, ipam, ...call }: Call = {}): IpamCall {
     const netconf: JsonObject = {
       cniVersion: "1.0.0",
       name: "net1",
@@ -118,21 +117,31 @@ export class IpamNode implements AsyncDisposable {
       ...conf,
       ipam: { type: "tortie-ipam", ...asObject(this.#conf.ipam), ...ipam },
     };
-    const request: CniRequest = {
-      command,
-      containerId: command === "STATUS" || command === "GC" ? "" : container,
-      netns: "/run/netns/x",
-      interfaceName: ifname,
-      args,
-      path: "/opt/cni/bin",
-      netnsOverride: false,
-      stdin: new TextEncoder().encode(JSON.stringify(netconf)),
-      netconf,
-      network: String(netconf.name),
-      cniVersion: "1.0.0",
-    };
-    return { ...resolveIpamCall(request, decodeNetworkConfig(netconf), {}, this.#log), ...this.#facts };
+    return { ...resolvedCall(command, netconf, call, this.#log), ...this.#facts };
   }
+}
+
+/** A call with this configuration, as the plugin's executable resolves it. */
+export function resolvedCall(
+  command: CniRequest["command"],
+  netconf: JsonObject,
+  { container = "c1", args = "", ifname = "eth0" }: Pick<Call, "container" | "args" | "ifname">,
+  log: IpamCall["log"],
+): IpamCall {
+  const request: CniRequest = {
+    command,
+    containerId: command === "STATUS" || command === "GC" ? "" : container,
+    netns: "/run/netns/x",
+    interfaceName: ifname,
+    args,
+    path: "/opt/cni/bin",
+    netnsOverride: false,
+    stdin: new TextEncoder().encode(JSON.stringify(netconf)),
+    netconf,
+    network: String(netconf.name),
+    cniVersion: "1.0.0",
+  };
+  return resolveIpamCall(request, decodeNetworkConfig(netconf), {}, log);
 }
 
 function asObject(value: unknown): JsonObject {

@@ -4,6 +4,7 @@ import { ControllerMetrics } from "../../../controller/metrics.ts";
 import { giveUpBlocks } from "../../support/blocks.ts";
 import { address } from "../../support/cluster.ts";
 import { ControllerWorld } from "../../support/controller-world.ts";
+import { fresh } from "../../support/fixtures.ts";
 
 /** Name and labels → value, of those figures that are not about the process. */
 async function figuresOf(metrics: ControllerMetrics): Promise<Readonly<Record<string, number>>> {
@@ -24,8 +25,9 @@ function metricsOf(world: ControllerWorld | undefined, facts: { leads?: boolean 
 }
 
 describe("The figures of a cluster", () => {
+  const world = fresh(() => ControllerWorld.withPool());
+
   it("count a block for its owner, an address for its node, and leave out what cools down", async () => {
-    const world = ControllerWorld.withPool();
     world.addPool("six", "fd60::/120");
     world.api.put("/apis/crd.projectcalico.org/v1/ipamconfigs/default", { spec: { autoAllocateBlocks: true, ipCooldownSeconds: 600 } });
     const first = await world.take("node1", "a");
@@ -55,7 +57,6 @@ describe("The figures of a cluster", () => {
   });
 
   it("name what is in no pool and of nobody", async () => {
-    const world = ControllerWorld.withPool();
     await world.take("node1", "a");
     await giveUpBlocks(world.allocator, { type: "host", name: "node1" }, { mustBeEmpty: false });
     world.api.remove("/apis/crd.projectcalico.org/v1/ippools/pool");
@@ -63,7 +64,6 @@ describe("The figures of a cluster", () => {
   });
 
   it("are none of a controller that does not lead, nor while its lists are not complete", async () => {
-    const world = ControllerWorld.withPool();
     await world.take("node1", "a");
     world.api.followedSince = undefined;
     for (const metrics of [metricsOf(world, { leads: false }), metricsOf(undefined, { leads: false })]) {

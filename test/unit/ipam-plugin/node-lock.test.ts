@@ -117,13 +117,14 @@ describe("M4: a call that finds the lock of the node taken", () => {
 describe("calls of one process", () => {
   const quiet = { writeNow: () => {} };
   const options = { limitMs: 60_000, log: quiet };
+  const path = () => join(node.directory, "lock");
+  const take = (more: Partial<NodeLockOptions> = {}) => takeNodeLock(path(), { ...options, ...more });
 
   it("get the lock in the order in which they came", async () => {
-    const path = join(node.directory, "lock");
     const order: number[] = [];
-    const first = await takeNodeLock(path, options);
+    const first = await take();
     const others = Array.from({ length: 20 }, async (_, number) => {
-      using lock = await takeNodeLock(path, options);
+      using lock = await take();
       expect(lock.hadToWait).toBe(true);
       order.push(number);
       await Bun.sleep(number % 3);
@@ -131,19 +132,18 @@ describe("calls of one process", () => {
     first[Symbol.dispose]();
     await Promise.all(others);
     expect(order).toEqual([...order.keys()]);
-    using again = await takeNodeLock(path, options);
+    using again = await take();
     expect(again.hadToWait).toBe(false);
   });
 
   it("exclude each other, and other processes", async () => {
-    const path = join(node.directory, "lock");
     let inside = 0;
     await Promise.all(
       Array.from({ length: 10 }, async () => {
-        using _lock = await takeNodeLock(path, options);
+        using _lock = await take();
         inside += 1;
         expect(inside).toBe(1);
-        expect(tryLockFile(path)).toBeUndefined();
+        expect(tryLockFile(path())).toBeUndefined();
         await Bun.sleep(1);
         inside -= 1;
       }),
@@ -151,37 +151,34 @@ describe("calls of one process", () => {
   });
 
   it("are not overtaken by one that comes when the lock has just become free", async () => {
-    const path = join(node.directory, "lock");
     const order: string[] = [];
-    const first = await takeNodeLock(path, options);
-    const take = async (name: string) => {
-      using _lock = await takeNodeLock(path, options);
+    const first = await take();
+    const note = async (name: string) => {
+      using _lock = await take();
       order.push(name);
     };
-    const second = take("second");
+    const second = note("second");
     first[Symbol.dispose]();
-    await Promise.all([take("third"), second]);
+    await Promise.all([note("third"), second]);
     expect(order).toEqual(["second", "third"]);
   });
 
   it("do not wait for one that has given up", async () => {
-    const path = join(node.directory, "lock");
-    const first = await takeNodeLock(path, options);
-    const second = takeNodeLock(path, { ...options, limitMs: 20 });
-    const third = takeNodeLock(path, options);
+    const first = await take();
+    const second = take({ limitMs: 20 });
+    const third = take();
     await expect(second).rejects.toMatchObject({ word: "node-lock-timeout" });
-    expect(tryLockFile(path)).toBeUndefined();
+    expect(tryLockFile(path())).toBeUndefined();
     first[Symbol.dispose]();
     using held = await third;
     expect(held.hadToWait).toBe(true);
   });
 
   it("end their wait when they are aborted, and let the others through", async () => {
-    const path = join(node.directory, "lock");
-    const first = await takeNodeLock(path, options);
+    const first = await take();
     const aborted = new AbortController();
-    const second = takeNodeLock(path, { ...options, signal: aborted.signal });
-    const third = takeNodeLock(path, options);
+    const second = take({ signal: aborted.signal });
+    const third = take();
     aborted.abort(new Error("no answer is wanted"));
     await expect(second).rejects.toThrow("no answer is wanted");
     first[Symbol.dispose]();
@@ -199,10 +196,9 @@ describe("calls of one process", () => {
   });
 
   it("M4: end their wait for another process when they are aborted", async () => {
-    const path = join(node.directory, "lock");
-    const holder = await holdLock(path, 60);
+    const holder = await holdLock(path(), 60);
     const aborted = new AbortController();
-    const waiting = takeNodeLock(path, { ...options, limitMs: 5_000, signal: aborted.signal });
+    const waiting = take({ limitMs: 5_000, signal: aborted.signal });
     // It is its turn among the calls of this process: only the other one keeps it from the lock.
     await Bun.sleep(1);
     aborted.abort(new Error("no answer is wanted"));

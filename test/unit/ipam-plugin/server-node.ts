@@ -1,20 +1,20 @@
 /** One node's IPAM plugin on a store that is like an API server: every read and every write is a request, and the store has no short cuts. */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type AddOptions, type IpamAddition, ipamAdd } from "../../../ipam-plugin/add.ts";
-import { type IpamCall, resolveIpamCall } from "../../../ipam-plugin/call.ts";
+import type { IpamCall } from "../../../ipam-plugin/call.ts";
 import { createIpamHost, type IpamHost } from "../../../ipam-plugin/host.ts";
 import { ipamRun } from "../../../ipam-plugin/ipam-plugin.ts";
 import { formatPrefix } from "../../../lib/addresses/address.ts";
 import type { CniRequest } from "../../../lib/cni/protocol.ts";
-import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import type { OwnedObject } from "../../../lib/datastore/resources.ts";
 import type { JsonObject } from "../../../lib/json/value.ts";
 import type { OwnerReference } from "../../../lib/kubernetes/objects.ts";
 import { Cluster, type ClusterSetup } from "../../support/cluster.ts";
+import { TemporaryDirectory } from "../../support/fixtures.ts";
 import { freeLock } from "../../support/free-lock.ts";
+import { resolvedCall } from "../../support/ipam-node.ts";
 
 const NAMESPACE = "shop";
 
@@ -35,11 +35,11 @@ export class ServerNode implements Disposable {
   readonly cluster: Cluster;
   readonly ipam: IpamHost;
   lock: IpamHost["lock"] = freeLock;
-  readonly #directory = mkdtempSync(join(tmpdir(), "tortie-requests-"));
+  readonly #directory = new TemporaryDirectory();
 
   private constructor(cluster: Cluster) {
     this.cluster = cluster;
-    const upgradeMarker = join(this.#directory, "ipam_upgraded");
+    const upgradeMarker = join(this.#directory.path, "ipam_upgraded");
     writeFileSync(upgradeMarker, "");
     this.ipam = createIpamHost({
       datastore: asOnServer(cluster.observed),
@@ -106,7 +106,7 @@ export class ServerNode implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    rmSync(this.#directory, { recursive: true });
+    this.#directory[Symbol.dispose]();
   }
 
   get #objects() {
@@ -123,20 +123,8 @@ function callOf(command: CniRequest["command"], call: ServerCall): IpamCall {
     ipam: { type: "tortie-ipam", ...call.ipam },
   };
   const pod = `IgnoreUnknown=1;K8S_POD_NAMESPACE=${NAMESPACE};K8S_POD_NAME=${call.pod ?? "web-0"}`;
-  const request: CniRequest = {
-    command,
-    containerId: call.container ?? "c1",
-    netns: "/run/netns/x",
-    interfaceName: "eth0",
-    args: call.args === undefined ? pod : `${pod};${call.args}`,
-    path: "/opt/cni/bin",
-    netnsOverride: false,
-    stdin: new TextEncoder().encode(JSON.stringify(netconf)),
-    netconf,
-    network: "net1",
-    cniVersion: "1.0.0",
-  };
-  return { ...resolveIpamCall(request, decodeNetworkConfig(netconf), {}, SILENT), nodeName: "node-a" };
+  const args = call.args === undefined ? pod : `${pod};${call.args}`;
+  return { ...resolvedCall(command, netconf, { ...call, args }, SILENT), nodeName: "node-a" };
 }
 
 /** Pools are made by others, and names are in lower case. */

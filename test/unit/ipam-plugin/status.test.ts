@@ -1,11 +1,13 @@
 import { ipamFindings } from "../../../ipam-plugin/status.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { DatastoreError } from "../../../lib/datastore/errors.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { IpamNode } from "../../support/ipam-node.ts";
 import { samplePool } from "../../support/samples.ts";
 import { ServerNode } from "./server-node.ts";
 
 const SMALL = { cidr: "10.40.0.0/30", blockSize: 30 };
+const node = fresh(() => new IpamNode({ ipam: { pools: [SMALL] } }));
 
 async function statusOf(node: IpamNode, call: Parameters<IpamNode["status"]>[0] = {}): Promise<string> {
   try {
@@ -19,13 +21,11 @@ async function statusOf(node: IpamNode, call: Parameters<IpamNode["status"]>[0] 
 
 describe("IPAM STATUS", () => {
   it("is well before the first ADD, and makes nothing", async () => {
-    await using node = new IpamNode({ ipam: { pools: [SMALL] } });
     expect(await statusOf(node)).toBe("ok");
     expect(await node.datastore.pools.list()).toEqual([]);
   });
 
   it("F3: is well when no address is left, and says so in the log", async () => {
-    await using node = new IpamNode({ ipam: { pools: [SMALL] } });
     for (const container of ["c1", "c2", "c3", "c4"]) {
       expect(await statusOf(node)).toBe("ok");
       await node.add({ container });
@@ -61,7 +61,6 @@ describe("IPAM STATUS", () => {
   });
 
   it("names the pool whose configuration contradicts the datastore, and the key when there is no pool", async () => {
-    await using node = new IpamNode({ ipam: { pools: [SMALL] } });
     expect(await statusOf(node, { ipam: { pools: [] } })).toMatch(/pools: .*ipam\.pools is not set/);
     await node.add();
     expect(await statusOf(node, { ipam: { pools: [{ cidr: "10.40.0.0/24" }] } })).toMatch(/pools: .*10\.40\.0\.0\/24.*10\.40\.0\.0\/30/);
@@ -84,7 +83,6 @@ describe("IPAM STATUS", () => {
   });
 
   it("says that the datastore does not answer", async () => {
-    await using node = new IpamNode({ ipam: { pools: [SMALL] } });
     const list = async (): Promise<never> => {
       throw new DatastoreError("unavailable", "it is away");
     };
@@ -100,7 +98,6 @@ describe("what is found by somebody who wants to know all", () => {
   const findings = async (node: IpamNode) => ipamFindings(node.call("STATUS"), node.ipam);
 
   it("F3: is a family without an address anywhere", async () => {
-    await using node = new IpamNode({ ipam: { pools: [SMALL] } });
     expect(await findings(node)).toEqual([]);
     for (const container of ["c1", "c2", "c3", "c4"]) await node.add({ container });
     expect(await findings(node)).toEqual([{ kind: "exhausted", message: "IPv4: no address is left in 10.40.0.0/30" }]);

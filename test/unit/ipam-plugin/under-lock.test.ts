@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { takeNodeLock } from "../../../ipam-plugin/node-lock.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { freeLock } from "../../support/free-lock.ts";
 import { IpamNode } from "../../support/ipam-node.ts";
 import { samplePool, sampleRequest } from "../../support/samples.ts";
@@ -103,8 +104,9 @@ describe("an ADD", () => {
 });
 
 describe("F6: a DEL that waits for the node's lock", () => {
+  const node = fresh(() => ServerNode.create());
+
   it("asks nothing before it has the lock, and everything once", async () => {
-    using node = await ServerNode.create();
     await node.addresses();
     node.lock = async () => {
       expect(node.cluster.calls).toEqual([]);
@@ -119,7 +121,6 @@ describe("F6: a DEL that waits for the node's lock", () => {
   });
 
   it("asks nothing about the virtual machine of its pod before it has the lock either", async () => {
-    using node = await ServerNode.create();
     await node.addMachine();
     await node.addPod("virt-launcher-a");
     node.lock = async () => {
@@ -131,7 +132,6 @@ describe("F6: a DEL that waits for the node's lock", () => {
 
   it("releases what an ADD of its container took meanwhile, by either handle", async () => {
     for (const handle of ["net1.c1", "shop.web-0"]) {
-      using node = await ServerNode.create();
       const { allocator } = node.cluster;
       node.lock = async () => {
         await allocator.autoAssign(sampleRequest("node-a", handle, { attributes: {} }));

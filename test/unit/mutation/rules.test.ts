@@ -1,9 +1,9 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { candidatesOf, inOrderOf } from "../../mutation/candidates.ts";
 import { Imports } from "../../mutation/related.ts";
 import { applied, mutationsOf, type Rule } from "../../mutation/rules.ts";
+import { fresh, TemporaryDirectory } from "../../support/fixtures.ts";
 
 /** The sources that one rule makes of another. */
 function made(rule: Rule, source: string): readonly string[] {
@@ -12,22 +12,15 @@ function made(rule: Rule, source: string): readonly string[] {
     .map((mutation) => applied(source, mutation));
 }
 
-/** A tree of these files. */
-class Sources implements Disposable {
-  readonly #directory = mkdtempSync(join(tmpdir(), "tortie-sources-"));
-  readonly imports: Imports;
+const tree = fresh(() => new TemporaryDirectory());
 
-  constructor(texts: Readonly<Record<string, string>>) {
-    for (const [file, text] of Object.entries(texts)) {
-      mkdirSync(join(this.#directory, dirname(file)), { recursive: true });
-      writeFileSync(join(this.#directory, file), text);
-    }
-    this.imports = new Imports(this.#directory, Object.keys(texts));
+/** The imports of these files. */
+function importsOf(texts: Readonly<Record<string, string>>): Imports {
+  for (const [file, text] of Object.entries(texts)) {
+    mkdirSync(join(tree.path, dirname(file)), { recursive: true });
+    writeFileSync(join(tree.path, file), text);
   }
-
-  [Symbol.dispose](): void {
-    rmSync(this.#directory, { recursive: true });
-  }
+  return new Imports(tree.path, Object.keys(texts));
 }
 
 describe("A mutant made by rule", () => {
@@ -97,7 +90,7 @@ describe("A sample", () => {
 
 describe("The tests of a mutant", () => {
   it("are those that import its file, the nearest first, by more than its types", () => {
-    using directory = new Sources({
+    const imports = importsOf({
       "lib/a.ts": "export const a = 1;",
       "lib/b.ts": 'import { a } from "./a.ts"; export const b = a;',
       "test/unit/far.test.ts": 'import { b } from "../../lib/b.ts"; b;',
@@ -105,11 +98,11 @@ describe("The tests of a mutant", () => {
       "test/unit/type.test.ts": 'import type { a } from "../../lib/a.ts";',
       "test/system/near.test.ts": 'import { a } from "../../lib/a.ts"; a;',
     });
-    expect(directory.imports.testsOf("lib/a.ts", "unit")).toEqual(["test/unit/near.test.ts", "test/unit/far.test.ts"]);
+    expect(imports.testsOf("lib/a.ts", "unit")).toEqual(["test/unit/near.test.ts", "test/unit/far.test.ts"]);
   });
 
   it("begin with those of its own folder, then those of its part of the tree, however many steps away", () => {
-    using directory = new Sources({
+    const imports = importsOf({
       "lib/x/a.ts": "export const a = 1;",
       "lib/x/b.ts": 'import { a } from "./a.ts"; export const b = a;',
       "test/unit/agent/of-another.test.ts": 'import { a } from "../../../lib/x/a.ts"; a;',
@@ -117,7 +110,7 @@ describe("The tests of a mutant", () => {
       "test/unit/lib/x/far.test.ts": 'import { b } from "../../../../lib/x/b.ts"; b;',
       "test/unit/lib/x/near.test.ts": 'import { a } from "../../../../lib/x/a.ts"; a;',
     });
-    expect(directory.imports.testsOf("lib/x/a.ts", "unit")).toEqual([
+    expect(imports.testsOf("lib/x/a.ts", "unit")).toEqual([
       "test/unit/lib/x/near.test.ts",
       "test/unit/lib/x/far.test.ts",
       "test/unit/lib/of-its-part.test.ts",
@@ -126,14 +119,14 @@ describe("The tests of a mutant", () => {
   });
 
   it("are before all others those of its name and of the folder that mirrors its own, however far away", () => {
-    using directory = new Sources({
+    const imports = importsOf({
       "lib/a.ts": "export const a = 1;",
       "lib/b.ts": 'import { a } from "./a.ts"; export const b = a;',
       "test/unit/other/near.test.ts": 'import { a } from "../../../lib/a.ts"; a;',
       "test/unit/lib/flow.test.ts": 'import { b } from "../../../lib/b.ts"; b;',
       "test/unit/other/a.test.ts": 'import { b } from "../../../lib/b.ts"; b;',
     });
-    expect(directory.imports.testsOf("lib/a.ts", "unit")).toEqual([
+    expect(imports.testsOf("lib/a.ts", "unit")).toEqual([
       "test/unit/other/a.test.ts",
       "test/unit/lib/flow.test.ts",
       "test/unit/other/near.test.ts",

@@ -1,14 +1,13 @@
 /** `tortiectl policy` at an API whose answers the test gives: names of every length, and text that would act on a terminal. */
-import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, type Server } from "node:http";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { tortiectl } from "../../../../cmd/tortiectl/main.ts";
 import { parsePort } from "../../../../cmd/tortiectl/policy/explain.ts";
 import { harmless, NO_COLORS } from "../../../../cmd/tortiectl/terminal.ts";
+import { shared, TemporaryDirectory } from "../../../support/fixtures.ts";
 
-const directory = mkdtempSync(join(tmpdir(), "tortie-policy-"));
-const socket = join(directory, "tortie.sock");
+const directory = shared(() => new TemporaryDirectory());
+const socket = () => join(directory.path, "tortie.sock");
 let answer: { readonly status: number; readonly body: string } = { status: 200, body: "" };
 let asked = "";
 let server: Server;
@@ -18,12 +17,9 @@ beforeAll(async () => {
     asked = request.url ?? "";
     response.writeHead(answer.status).end(answer.body);
   });
-  await new Promise<void>((done) => server.listen(socket, done));
+  await new Promise<void>((done) => server.listen(socket(), done));
 });
-afterAll(() => {
-  server.close();
-  rmSync(directory, { recursive: true });
-});
+afterAll(() => void server.close());
 
 /** Runs a command as a process would print it. */
 async function run(argv: readonly string[], body: unknown, status = 200) {
@@ -34,7 +30,7 @@ async function run(argv: readonly string[], body: unknown, status = 200) {
     err: (line: string) => void err.push(harmless(line)),
     colors: NO_COLORS,
   };
-  const exit = await tortiectl(["policy", ...argv, "--socket", socket], terminal);
+  const exit = await tortiectl(["policy", ...argv, "--socket", socket()], terminal);
   return { exit, out, err };
 }
 
