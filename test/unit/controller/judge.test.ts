@@ -1,12 +1,11 @@
 import { conditionOf, isInside, usageOf, withCondition } from "../../../controller/duties/pools.ts";
 import { departedNodes, judgeAllocations, mayStillUse, type Verdict } from "../../../controller/judge/allocations.ts";
-import { WorkQueue } from "../../../controller/term.ts";
 import type { PodView } from "../../../controller/view/cluster-view.ts";
 import { placedBlocks } from "../../../doctor/snapshot.ts";
 import type { Block } from "../../../lib/datastore/resources.ts";
 import { Claimed } from "../../../lib/system/claimed.ts";
 import { address } from "../../support/cluster.ts";
-import { FakeClock } from "../../support/fake-clock.ts";
+import { heldBlock } from "../../support/samples.ts";
 
 const ADDRESS_KEY = `4:${10n * 2n ** 24n}`;
 const POD: PodView = {
@@ -30,16 +29,8 @@ const OWNER = { node: "there", namespace: "ns", pod: "web" };
 const CLAIMANT: PodView = { ...POD, addresses: [], annotated: new Claimed([ADDRESS_KEY]) };
 
 function blockOf(owner: Record<string, string>, handleId = "net1.c", alternateOwner?: Record<string, string>): Block {
-  return {
-    cidr: "10.0.0.0/32",
-    allocations: [0],
-    unallocated: [],
-    attributes: [
-      { ...(handleId === "" ? {} : { handleId }), activeOwner: owner, ...(alternateOwner === undefined ? {} : { alternateOwner }) },
-    ],
-    sequenceNumber: 5n,
-    sequenceNumberForAllocation: { 0: 4n },
-  };
+  const handle = handleId === "" ? {} : { handleId };
+  return heldBlock("10.0.0.0/32", [{ ...handle, activeOwner: owner, ...(alternateOwner === undefined ? {} : { alternateOwner }) }]);
 }
 
 function verdict(
@@ -88,7 +79,7 @@ describe("the judgement of an allocation", () => {
 });
 
 describe("S10: what a pod's annotations say of an address", () => {
-  const cases: readonly [string, Verdict, Record<string, string>, readonly PodView[]][] = [
+  it.each<readonly [string, Verdict, Record<string, string>, readonly PodView[]]>([
     ["that was given to that pod counts", "valid", OWNER, [CLAIMANT]],
     ["that was given to it on a node that is gone counts", "valid", { ...OWNER, node: "gone" }, [CLAIMANT]],
     ["that was given to a pod of the same name elsewhere does not", "leaked", OWNER, [{ ...CLAIMANT, namespace: "tenant" }]],
@@ -96,12 +87,9 @@ describe("S10: what a pod's annotations say of an address", () => {
     ["that was given to a pod of a node that is gone does not", "departed", { ...OWNER, node: "gone" }, [{ ...CLAIMANT, name: "greedy" }]],
     ["that was given to nobody by name counts on its own node", "valid", { node: "there" }, [CLAIMANT]],
     ["that was given to nobody by name does not on another node", "departed", { node: "gone", type: "vxlanTunnelAddress" }, [CLAIMANT]],
-  ];
-  for (const [title, expected, owner, pods] of cases) {
-    it(`${title}: ${expected}`, () => {
-      expect(verdict(owner, pods)).toBe(expected);
-    });
-  }
+  ])("%s: %s", (_, expected, owner, pods) => {
+    expect(verdict(owner, pods)).toBe(expected);
+  });
 
   it("counts for the pod that a virtual machine moves to", () => {
     const target = { node: "other", namespace: "ns", pod: "target" };
@@ -170,31 +158,5 @@ describe("the condition of a pool", () => {
     const second = withCondition(first, conditionOf({ size: 256n, inUse: 100n }), "t2") ?? [];
     expect(second[1]).toMatchObject({ lastTransitionTime: "t1" });
     expect(withCondition(second, conditionOf({ size: 256n, inUse: 256n }), "t3")?.[1]).toMatchObject({ lastTransitionTime: "t3" });
-  });
-});
-
-describe("the queue", () => {
-  it("works on a key once however often it is added, and later each time that it fails", async () => {
-    const clock = new FakeClock();
-    const queue = new WorkQueue(clock);
-    const tried: [string, number][] = [];
-    const ending = new AbortController();
-    const running = queue.run(
-      async (key) => {
-        tried.push([key, clock.now()]);
-        if (key === "bad" && tried.filter(([one]) => one === "bad").length < 4) throw new Error("not yet");
-      },
-      ending.signal,
-      () => undefined,
-    );
-    for (const key of ["bad", "good", "good"]) queue.add(key);
-    await clock.advance(1);
-    expect(queue.status).toMatchObject({ length: 1, failing: [{ key: "bad", failures: 1, message: "not yet" }] });
-    await clock.advance(1_000);
-    expect(tried.map(([key, at]) => `${key} ${at}`)).toEqual(["bad 0", "good 0", "bad 5", "bad 15", "bad 35"]);
-    expect(queue.status).toEqual({ working: undefined, length: 0, failing: [] });
-    ending.abort(new Error("end"));
-    await clock.advance(60_000);
-    await running;
   });
 });

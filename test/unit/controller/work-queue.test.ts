@@ -101,3 +101,16 @@ describe("the queue of the controller", () => {
     await end();
   });
 });
+
+describe("the queue", () => {
+  it("works on a key once however often it is added, and later each time that it fails", async () => {
+    const { clock, queue, tried, end } = working((key) => key === "bad" && tried.filter((one) => one.startsWith(key)).length < 4);
+    for (const key of ["bad", "good", "good"]) queue.add(key);
+    await clock.advance(1);
+    expect(queue.status).toMatchObject({ length: 1, failing: [{ key: "bad", failures: 1, message: "not yet" }] });
+    await clock.advance(1_000);
+    expect(tried).toEqual(["bad 0", "good 0", "bad 5", "bad 15", "bad 35"]);
+    expect(queue.status).toEqual({ working: undefined, length: 0, failing: [] });
+    await end();
+  });
+});
