@@ -80,10 +80,8 @@ describe("A leaked address", () => {
 
   it("stays when the server itself has the pod that the watch lacks", async () => {
     await world.take("node1", "web");
-    const { request } = world.api;
-    world.api.request = (asked) => {
-      if (asked.path.endsWith("/pods/web")) world.addPod("web");
-      return request.call(world.api, asked);
+    world.api.before = ({ path }) => {
+      if (path.endsWith("/pods/web")) world.addPod("web");
     };
     await world.minutes(16);
     expect(world.released).toEqual([]);
@@ -231,10 +229,8 @@ describe("A node that is gone", () => {
 
   it("that comes back while its pods are asked for keeps what is not released yet", async () => {
     world.removeNode("node2");
-    const { request } = world.api;
-    world.api.request = (asked) => {
-      if (asked.path.endsWith("/pods/far")) world.addNode("node2");
-      return request.call(world.api, asked);
+    world.api.before = ({ path }) => {
+      if (path.endsWith("/pods/far")) world.addNode("node2");
     };
     await world.minutes(10);
     expect(Object.keys(await world.held()).sort()).toEqual(["net1.far-c", "net1.near-c", "vxlan-tunnel-addr-node2"]);
