@@ -1,5 +1,6 @@
 /** The controller's duties at work on an API server in memory: minutes pass when a test says so, each with a look of every duty. */
 import { type DutyContext, KubeControllers, LiveCluster, newObserved } from "../../controller/duties/duty.ts";
+import { ControllerMetrics } from "../../controller/metrics.ts";
 import { CONTROLLER } from "../../controller/options.ts";
 import { Duties } from "../../controller/term.ts";
 import { ClusterView } from "../../controller/view/cluster-view.ts";
@@ -192,6 +193,20 @@ export class ControllerWorld {
   async blocks(): Promise<readonly string[]> {
     return (await this.datastore.blocks.list()).map(({ value }) => `${value.affinity?.name ?? "nobody"} ${value.cidr}`);
   }
+}
+
+/** The figures of a controller that leads and has nothing to do, but for these sources. */
+export function controllerMetrics(sources: Partial<ConstructorParameters<typeof ControllerMetrics>[0]> = {}): ControllerMetrics {
+  return new ControllerMetrics({
+    view: () => undefined,
+    candidates: () => 0,
+    queueLength: () => 0,
+    leads: () => true,
+    kubeControllers: () => undefined,
+    checks: () => [],
+    identities: () => undefined,
+    ...sources,
+  });
 }
 
 interface PoolFacts {

@@ -19,38 +19,32 @@ export const GIVEN_BACK = "back.";
 
 class Violation extends Error {}
 
+interface ModelFacts {
+  readonly store: MemoryStore;
+  readonly configuration: IpamConfiguration;
+  readonly nowMs: () => number;
+  readonly isReserved: (address: string) => boolean;
+  /** Whether a node may not go beyond its number of blocks now. */
+  readonly isLimited: (node: string) => boolean;
+}
+
 export class ReferenceModel {
   /** Every address that somebody holds now. */
   readonly held = new Map<string, Holding>();
-  readonly #store: MemoryStore;
-  readonly #configuration: IpamConfiguration;
-  readonly #nowMs: () => number;
-  readonly #isReserved: (address: string) => boolean;
-  readonly #isLimited: (node: string) => boolean;
+  readonly #facts: ModelFacts;
   readonly #seenBlocks = new Map<string, Block>();
   readonly #seenHandles = new Map<string, Handle>();
   #seenAffinities: readonly BlockAffinity[] = [];
   readonly #releasedMs = new Map<string, number>();
 
-  /** @param isLimited whether a node may not go beyond its number of blocks now */
-  constructor(
-    store: MemoryStore,
-    configuration: IpamConfiguration,
-    nowMs: () => number,
-    isReserved: (address: string) => boolean,
-    isLimited: (node: string) => boolean,
-  ) {
-    this.#store = store;
-    this.#configuration = configuration;
-    this.#nowMs = nowMs;
-    this.#isReserved = isReserved;
-    this.#isLimited = isLimited;
+  constructor(facts: ModelFacts) {
+    this.#facts = facts;
   }
 
   /** After every step of the scheduler. @throws Violation */
   readonly observe = (): void => {
-    const blocks = this.#store.rows("block");
-    const handles = this.#store.rows("handle");
+    const blocks = this.#facts.store.rows("block");
+    const handles = this.#facts.store.rows("handle");
     let hasChanged = false;
     for (const [key, { value }] of blocks) {
       const block = value as Block;
@@ -118,7 +112,7 @@ export class ReferenceModel {
     if (
       before !== undefined &&
       after.sequenceNumber !== before.sequenceNumber + 1n &&
-      after.sequenceNumber < 1_000_000n * BigInt(Math.floor(this.#nowMs()))
+      after.sequenceNumber < 1_000_000n * BigInt(Math.floor(this.#facts.nowMs()))
     ) {
       throw new Violation(`block ${after.cidr}: sequence number ${before.sequenceNumber} was followed by ${after.sequenceNumber}`);
     }
@@ -151,21 +145,21 @@ export class ReferenceModel {
 
   /** A claim begins with its affinity. */
   #checkLimit(before: readonly BlockAffinity[], after: readonly BlockAffinity[]): void {
-    const limit = this.#configuration.maxBlocksPerHost;
+    const limit = this.#facts.configuration.maxBlocksPerHost;
     if (limit === 0) return;
     for (const { owner, cidr } of after) {
       const owned = before.filter((other) => other.owner.name === owner.name && familyOf(other.cidr) === familyOf(cidr));
-      if (owned.length < limit || owned.some((other) => other.cidr === cidr) || !this.#isLimited(owner.name)) continue;
+      if (owned.length < limit || owned.some((other) => other.cidr === cidr) || !this.#facts.isLimited(owner.name)) continue;
       throw new Violation(`${owner.name} claims ${cidr}, and has ${owned.map((other) => other.cidr)} already`);
     }
   }
 
   #grant(address: string, holding: Holding, block: Block): void {
     this.#checkCooled(address);
-    if (this.#configuration.strictAffinity && block.affinity?.name !== holding.node) {
+    if (this.#facts.configuration.strictAffinity && block.affinity?.name !== holding.node) {
       throw new Violation(`strict affinity: ${describe(holding)} of ${holding.node} got ${address} of ${block.affinity?.name ?? "nobody"}`);
     }
-    if (this.#isReserved(address) && !holding.handle.startsWith("ip."))
+    if (this.#facts.isReserved(address) && !holding.handle.startsWith("ip."))
       throw new Violation(`${address} is reserved, ${holding.handle} got it`);
     this.#releasedMs.delete(address);
     this.held.set(address, holding);
@@ -178,14 +172,14 @@ export class ReferenceModel {
     if (isUnused && isFreed) return;
     const index = block.allocations[ordinal] ?? null;
     const stamp = index === null ? undefined : block.attributes[index]?.releasedAt;
-    const latest = stamp === undefined ? this.#nowMs() : Date.parse(stamp) + 999;
-    this.#releasedMs.set(address, Math.min(this.#nowMs(), latest));
+    const latest = stamp === undefined ? this.#facts.nowMs() : Date.parse(stamp) + 999;
+    this.#releasedMs.set(address, Math.min(this.#facts.nowMs(), latest));
   }
 
   #checkCooled(address: string): void {
     const released = this.#releasedMs.get(address);
-    if (released === undefined || this.#nowMs() - released >= this.#configuration.ipCooldownSeconds * 1000) return;
-    throw new Violation(`${address} is free ${this.#nowMs() - released} ms after its release`);
+    if (released === undefined || this.#facts.nowMs() - released >= this.#facts.configuration.ipCooldownSeconds * 1000) return;
+    throw new Violation(`${address} is free ${this.#facts.nowMs() - released} ms after its release`);
   }
 
   /** A handle counts at least what the blocks record; exactly that when nothing is under way. */
@@ -233,7 +227,7 @@ export class ReferenceModel {
   }
 
   #affinities(): readonly BlockAffinity[] {
-    return [...this.#store.rows("affinity").values()].map(({ value }) => value as BlockAffinity);
+    return [...this.#facts.store.rows("affinity").values()].map(({ value }) => value as BlockAffinity);
   }
 }
 

@@ -82,13 +82,13 @@ export class World {
     this.#reserved = this.#chance(0.2) ? hostPrefix(addressAt(POOL4, this.#below(16))) : undefined;
     this.#findsRoom = this.#chance(0.5);
     this.#isContended = this.#chance(0.25);
-    this.model = new ReferenceModel(
-      this.store,
-      this.configuration,
-      () => this.clock.nowMs(),
-      (text) => this.#isReserved(text),
-      (node) => options.hasFaults !== true && !this.#unlimited.has(node),
-    );
+    this.model = new ReferenceModel({
+      store: this.store,
+      configuration: this.configuration,
+      nowMs: () => this.clock.nowMs(),
+      isReserved: (text) => this.#isReserved(text),
+      isLimited: (node) => options.hasFaults !== true && !this.#unlimited.has(node),
+    });
     this.nodes = Array.from({ length: options.nodes }, (_, index) => ({
       owner: { type: "host", name: `node-${index}` },
       holds: new Map(),

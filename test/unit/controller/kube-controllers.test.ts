@@ -2,10 +2,10 @@
 
 import { KubeControllers } from "../../../controller/duties/duty.ts";
 import { kubeControllersCheck } from "../../../controller/health.ts";
-import { ControllerMetrics } from "../../../controller/metrics.ts";
 import { CONTROLLER } from "../../../controller/options.ts";
 import { decodePodView, type PodView } from "../../../controller/view/cluster-view.ts";
 import { resolveOptions } from "../../../lib/resident/options.ts";
+import { controllerMetrics } from "../../support/controller-world.ts";
 
 const NAME = "calico-kube-controllers";
 
@@ -95,15 +95,7 @@ describe("S3: the presence of Calico's kube-controllers", () => {
   async function seen(world: World) {
     const { found } = kubeControllers(world);
     await found.presence();
-    const metrics = new ControllerMetrics({
-      view: () => undefined,
-      candidates: () => 0,
-      queueLength: () => 0,
-      leads: () => true,
-      kubeControllers: () => found.found,
-      checks: () => [],
-      identities: () => undefined,
-    });
+    const metrics = controllerMetrics({ kubeControllers: () => found.found });
     const gauge = /^tortie_controller_calico_kube_controllers (.*)$/m.exec(await metrics.text())?.[1];
     const setting = resolveOptions(CONTROLLER, world.options ?? {}, {}, undefined)["calico-kube-controllers"];
     return { health: kubeControllersCheck(setting, () => found.found).look(), gauge };

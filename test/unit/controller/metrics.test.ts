@@ -1,9 +1,9 @@
 /** The controller's figures: what a reading says of pools, blocks and addresses. */
 import { firstPoolsCheck, leaseCheck, queueCheck } from "../../../controller/health.ts";
-import { ControllerMetrics } from "../../../controller/metrics.ts";
+import type { ControllerMetrics } from "../../../controller/metrics.ts";
 import { giveUpBlocks } from "../../support/blocks.ts";
 import { address } from "../../support/cluster.ts";
-import { ControllerWorld } from "../../support/controller-world.ts";
+import { ControllerWorld, controllerMetrics } from "../../support/controller-world.ts";
 import { fresh } from "../../support/fixtures.ts";
 
 /** Name and labels → value, of those figures that are not about the process. */
@@ -13,15 +13,8 @@ async function figuresOf(metrics: ControllerMetrics): Promise<Readonly<Record<st
 }
 
 function metricsOf(world: ControllerWorld | undefined, facts: { leads?: boolean } = {}): ControllerMetrics {
-  return new ControllerMetrics({
-    view: () => world?.context.view,
-    candidates: () => 3,
-    queueLength: () => 2,
-    leads: () => facts.leads ?? true,
-    kubeControllers: () => undefined,
-    checks: () => [],
-    identities: () => undefined,
-  });
+  const { leads = true } = facts;
+  return controllerMetrics({ view: () => world?.context.view, candidates: () => 3, queueLength: () => 2, leads: () => leads });
 }
 
 describe("The figures of a cluster", () => {
