@@ -1,6 +1,5 @@
-/** The installer's settings from the environment (C§9.2), and the pause before a token is renewed (C§9.5). */
+/** The installer's settings from the environment (C§9.2). */
 import { CALICO_NAMES, CONTAINER_PATHS, readInstallSettings, TORTIE_NAMES } from "../../../installer/settings.ts";
-import { pauseUntilRenewal } from "../../../installer/watch.ts";
 
 const read = (env: Readonly<Record<string, string>>) => readInstallSettings(env, CONTAINER_PATHS, CALICO_NAMES, "10-calico.conflist");
 
@@ -67,17 +66,5 @@ describe("A list of another network that somebody else has put there", () => {
 
   it("gives way to Calico's installer", () => {
     expect(read({}).keepsLists).toBe(false);
-  });
-});
-
-describe("pauseUntilRenewal", () => {
-  it.each([
-    [86_400_000, undefined, 0, 21_600_000],
-    [86_400_000, undefined, 1, 43_200_000],
-    [8000, undefined, 0, 5000],
-    [-1, undefined, 0.5, 7500],
-    [86_400_000, 90_000, 0.5, 90_000],
-  ])("with %d ms left, %p configured and %d from the dice is %d ms", (left, configured, dice, pause) => {
-    expect(pauseUntilRenewal(left, configured, () => dice)).toBe(pause);
   });
 });
