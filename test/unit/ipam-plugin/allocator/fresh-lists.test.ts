@@ -1,6 +1,7 @@
 /** Lists that an ADD made before it had to wait, or that came from memory: what may rest on them, and what must not. */
 import { resolvePools } from "../../../../ipam-plugin/allocator/pools.ts";
 import { addressesOf, Cluster, type ClusterSetup, host } from "../../../support/cluster.ts";
+import { fresh } from "../../../support/fixtures.ts";
 import { owned } from "../../../support/samples.ts";
 
 const POOL = "10.0.0.0/24";
@@ -77,15 +78,15 @@ describe("F1: an ADD whose memory does not know of it", () => {
 });
 
 describe("F8: a pool given by name", () => {
+  const cluster = fresh(() => Cluster.create({ hasMemory: true }));
+
   it("is found though the memory does not know of it yet", async () => {
-    const cluster = await Cluster.create({ hasMemory: true });
     await cluster.addPool("fresh", "10.1.0.0/24");
     expect(await resolvePools(cluster.allocator.begin({ mayBeOld: true }), ["fresh"], 4)).toEqual(["10.1.0.0/24"]);
     expect(await cluster.assign("node-a", "c1", 1, { ipv4Pools: ["fresh"] })).toEqual([expect.stringMatching(/^10\.1\.0\./)]);
   });
 
   it("is the one of that name now, when it was made again with another CIDR", async () => {
-    const cluster = await Cluster.create({ hasMemory: true });
     await cluster.removePool("p0");
     await cluster.addPool("p0", "10.1.0.0/24");
     const { ipv4 } = await cluster.autoAssign("node-a", "c1", { count4: 1, ipv4Pools: ["p0"] });
@@ -94,7 +95,6 @@ describe("F8: a pool given by name", () => {
   });
 
   it("is refused in the words of whoever wrote it when there is none, after one more look", async () => {
-    const cluster = await Cluster.create({ hasMemory: true });
     await expect(cluster.assign("node-a", "c1", 1, { ipv4Pools: ["nope"] })).rejects.toMatchObject({
       word: "pool-entry-invalid",
       message: 'error parsing pool "nope": invalid CIDR address: nope',

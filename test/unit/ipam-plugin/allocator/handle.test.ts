@@ -3,6 +3,7 @@ import { Operation } from "../../../../ipam-plugin/allocator/operation.ts";
 import type { Datastore } from "../../../../lib/datastore/datastore.ts";
 import { DatastoreError } from "../../../../lib/datastore/errors.ts";
 import { Cluster, host } from "../../../support/cluster.ts";
+import { fresh } from "../../../support/fixtures.ts";
 import { emptyBlock, heldBlock } from "../../../support/samples.ts";
 
 const CIDR = "10.0.0.0/26";
@@ -22,8 +23,9 @@ async function held(cluster: Cluster, handle: string, count = 1): Promise<Hold> 
 }
 
 describe("the count of a handle", () => {
+  const cluster = fresh(() => Cluster.create());
+
   it("is made, raised, lowered and removed", async () => {
-    const cluster = await Cluster.create();
     const first = await held(cluster, "c1");
     expect(await cluster.handles()).toEqual({ c1: { [CIDR]: 1 } });
     const second = await held(cluster, "c1", 2);
@@ -36,14 +38,12 @@ describe("the count of a handle", () => {
   });
 
   it("keeps the case of the first who wrote it", async () => {
-    const cluster = await Cluster.create();
     await cluster.datastore.handles.create("c1", { id: "C1", blocks: { [CIDR]: 1 } });
     await held(cluster, "c1");
     expect((await cluster.datastore.handles.get("c1"))?.value).toEqual({ id: "C1", blocks: { [CIDR]: 2 } });
   });
 
   it("has its limit in each family", async () => {
-    const cluster = await Cluster.create();
     const operation = operationOn(cluster);
     const raise = (cidr: string) => hold(operation, holder("vm", 1), cidr, 1);
     await raise(CIDR);
@@ -52,7 +52,7 @@ describe("the count of a handle", () => {
   });
 
   it("that a loser takes back, after others have settled and raised it, is not taken from them", async () => {
-    const cluster = await Cluster.create({ blocks: [emptyBlock(CIDR, 64)] });
+    await cluster.datastore.blocks.create(CIDR, emptyBlock(CIDR, 64));
     const loser = await held(cluster, "vm");
     await cluster.allocator.releaseByHandle("vm");
     const seenByOther = await cluster.datastore.blocks.get(CIDR);
