@@ -1,6 +1,6 @@
 /** Makes the explanation of what was looked up: one sentence, what is right and wrong, and the next step. Pure. */
 import { assignmentsOf, type HistoryEntry, wasAssigned } from "../../handover/history.ts";
-import { ERROR_CATALOGUE } from "../../lib/errors/error-catalogue.ts";
+import { ERROR_CATALOGUE, entryOf } from "../../lib/errors/error-catalogue.ts";
 import type { ErrorWord } from "../../lib/errors/errors.ts";
 import { type CheckResult, failed, warned } from "../report.ts";
 import type { Explanation, Standing, Subject, SubjectKind } from "./explanation.ts";
@@ -59,8 +59,7 @@ export function isWord(text: string): text is ErrorWord {
 }
 
 export function wordOf(word: ErrorWord) {
-  const { code, next } = ERROR_CATALOGUE[word];
-  return { word, code, next };
+  return { word, ...entryOf(word) };
 }
 
 function standingOf({ subject, attachments, addresses, history }: ExplainFacts): Standing {
@@ -144,7 +143,7 @@ function lastFailure({ subject, attachments, history }: ExplainFacts): readonly 
   if (newest?.outcome !== "failed") return [];
   const { event, time, message = "no reason is known", word } = newest;
   const next =
-    newest.next ?? (word !== undefined && isWord(word) ? ERROR_CATALOGUE[word].next : "read the plugin that failed in the runtime's log");
+    newest.next ?? (word !== undefined && isWord(word) ? entryOf(word).next : "read the plugin that failed in the runtime's log");
   const finding = failed(`${event.toUpperCase()} of ${time}`, message, { next, word });
   return [{ group: "attachment", check: "last-operation", ...finding }];
 }

@@ -2,10 +2,9 @@
  * Says what goes wrong so that a person can act on it: the one class that carries the stable words of the catalogue, and one rule for what
  * failed for want of privilege.
  */
-import { ERROR_CATALOGUE } from "./error-catalogue.ts";
+import { type ErrorWord, entryOf } from "./error-catalogue.ts";
 
-/** A stable word of the catalogue. */
-export type ErrorWord = keyof typeof ERROR_CATALOGUE;
+export type { ErrorWord } from "./error-catalogue.ts";
 
 /** Reports an error of Tortie's own: a stable word, what failed on which object (`message`), and what to do next. */
 export class TortieError extends Error {
@@ -19,7 +18,7 @@ export class TortieError extends Error {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = "TortieError";
     this.word = word;
-    const { code, next } = ERROR_CATALOGUE[word];
+    const { code, next } = entryOf(word);
     this.code = code;
     this.next = options.next ?? next;
     this.details = options.details;

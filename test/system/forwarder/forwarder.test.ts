@@ -3,7 +3,7 @@ import { closeSync, openSync, readFileSync, renameSync, statSync, writeFileSync 
 import type { Socket } from "node:net";
 import { join } from "node:path";
 import { decodeCall } from "../../../handover/decode-frame.ts";
-import { ERROR_CATALOGUE } from "../../../lib/errors/error-catalogue.ts";
+import { entryOf } from "../../../lib/errors/error-catalogue.ts";
 import { answerOf, ForwarderFolder } from "../../support/forwarder.ts";
 import { BIN_DIR, HAS_FORWARDER } from "../../support/node.ts";
 
@@ -194,7 +194,7 @@ print(answer[20:].decode(), sys.stdin.read(), any(path.endswith("/sandbox") for 
       {
         code: 999,
         msg: `${folder.file}-main: execve: No such file or directory`,
-        details: `program-missing: ${ERROR_CATALOGUE["program-missing"].next}`,
+        details: `program-missing: ${entryOf("program-missing").next}`,
       },
     ]);
   });

@@ -1,11 +1,11 @@
 import { renderError } from "../../../../lib/cni/error-output.ts";
-import { ERROR_CATALOGUE } from "../../../../lib/errors/error-catalogue.ts";
+import { entryOf } from "../../../../lib/errors/error-catalogue.ts";
 import { ForeignCniError, TortieError } from "../../../../lib/errors/errors.ts";
 
 describe("renderError", () => {
   it("prints code, message, the word and the next step of an error of ours", () => {
     expect(renderError(new TortieError("environment-missing", "required env variables [CNI_PATH] missing"))).toBe(
-      `{\n    "code": 4,\n    "msg": "required env variables [CNI_PATH] missing",\n    "details": "environment-missing: ${ERROR_CATALOGUE["environment-missing"].next}"\n}`,
+      `{\n    "code": 4,\n    "msg": "required env variables [CNI_PATH] missing",\n    "details": "environment-missing: ${entryOf("environment-missing").next}"\n}`,
     );
   });
 
@@ -30,7 +30,7 @@ describe("renderError", () => {
     expect(JSON.parse(renderError(thrown))).toEqual({
       code: 999,
       msg: "x is undefined",
-      details: `internal: ${ERROR_CATALOGUE.internal.next}`,
+      details: `internal: ${entryOf("internal").next}`,
     });
   });
 

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
-import { ERROR_CATALOGUE } from "../../../../lib/errors/error-catalogue.ts";
+import { ERROR_CATALOGUE, entryOf } from "../../../../lib/errors/error-catalogue.ts";
+import type { ErrorWord } from "../../../../lib/errors/errors.ts";
 
 describe("docs/reference/errors.md", () => {
   /** Items of each area: "- `word` (code): meaning", then "→ next step", wrapped. */
@@ -24,15 +25,13 @@ describe("docs/reference/errors.md", () => {
     expect(words.filter((area) => area.length === 0)).toEqual([]);
   });
 
-  it.each(Object.entries(ERROR_CATALOGUE))(
-    "tells code and next step of %s as the plugins do, and what happened",
-    (word, { code, next }) => {
-      expect(rows.find((row) => row.word === word)).toEqual({
-        word,
-        code,
-        meaning: expect.stringMatching(/^.{10,}\.$/),
-        next,
-      });
-    },
-  );
+  it.each(Object.keys(ERROR_CATALOGUE) as ErrorWord[])("tells code and next step of %s as the plugins do, and what happened", (word) => {
+    const { code, next } = entryOf(word);
+    expect(rows.find((row) => row.word === word)).toEqual({
+      word,
+      code,
+      meaning: expect.stringMatching(/^.{10,}\.$/),
+      next,
+    });
+  });
 });
