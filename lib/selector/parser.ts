@@ -14,8 +14,7 @@ const DEEPEST_NESTING = 100;
  * @throws TortieError `selector-syntax`, naming the position
  */
 export function parseSelector(text: string): Selector {
-  const parser = new Parser(text);
-  return parser.parse();
+  return new Parser(text).parse();
 }
 
 class Parser {
@@ -164,27 +163,21 @@ function labelValue(labels: Readonly<Record<string, string>>, label: string): st
   return Object.hasOwn(labels, label) ? labels[label] : undefined;
 }
 
-/** Words of the selector language (I§3.1), each with its place in the text, so that an error can point at it. */
-type TokenKind =
-  | "identifier"
-  | "string"
-  | "=="
-  | "!="
-  | "in"
-  | "not in"
-  | "contains"
-  | "starts with"
-  | "ends with"
-  | "!"
-  | "&&"
-  | "||"
-  | "("
-  | ")"
-  | "{"
-  | "}"
-  | ","
-  | "end";
+/** Tried in this order at each place. */
+const SYMBOLS = ["==", "!=", "&&", "||", "!", "(", ")", "{", "}", ","] as const;
 
+/** Operators that are words: they count only where an operator may stand, so a label may bear their name. */
+const WORD_OPERATORS = [
+  [/in(?![A-Za-z0-9_./-])/y, "in"],
+  [/not\s*in(?![A-Za-z0-9_./-])/y, "not in"],
+  [/contains(?![A-Za-z0-9_./-])/y, "contains"],
+  [/starts\s*with(?![A-Za-z0-9_./-])/y, "starts with"],
+  [/ends\s*with(?![A-Za-z0-9_./-])/y, "ends with"],
+] as const;
+
+type TokenKind = "identifier" | "string" | (typeof SYMBOLS)[number] | (typeof WORD_OPERATORS)[number][1] | "end";
+
+/** A word of the selector language (I§3.1) with its place in the text, so that an error can point at it. */
 interface Token {
   readonly kind: TokenKind;
   /** Content of a string, name of an identifier, otherwise the text as it stands. */
@@ -195,29 +188,6 @@ interface Token {
 
 /** The longest label key that Calico's language takes (I§3.1). */
 const LONGEST_IDENTIFIER = 512;
-
-/** Tried in this order at each place; `undefined` means that the word is its own kind. */
-const RULES: readonly (readonly [RegExp, TokenKind])[] = [
-  [/==/y, "=="],
-  [/!=/y, "!="],
-  [/&&/y, "&&"],
-  [/\|\|/y, "||"],
-  [/!/y, "!"],
-  [/\(/y, "("],
-  [/\)/y, ")"],
-  [/\{/y, "{"],
-  [/\}/y, "}"],
-  [/,/y, ","],
-];
-
-/** Operators that are words: they count only where an operator may stand, so a label may bear their name. */
-const WORD_OPERATORS: readonly (readonly [RegExp, TokenKind])[] = [
-  [/in(?![A-Za-z0-9_./-])/y, "in"],
-  [/not\s*in(?![A-Za-z0-9_./-])/y, "not in"],
-  [/contains(?![A-Za-z0-9_./-])/y, "contains"],
-  [/starts\s*with(?![A-Za-z0-9_./-])/y, "starts with"],
-  [/ends\s*with(?![A-Za-z0-9_./-])/y, "ends with"],
-];
 
 /**
  * Cuts a selector into tokens; the last is always `end`.
@@ -236,10 +206,12 @@ function tokenize(selector: string): readonly Token[] {
 }
 
 function tokenAt(selector: string, position: number, previous: TokenKind | undefined): { token: Token; next: number } {
-  for (const [pattern, kind] of previous === "identifier" ? [...WORD_OPERATORS, ...RULES] : RULES) {
+  for (const [pattern, kind] of previous === "identifier" ? WORD_OPERATORS : []) {
     const text = match(pattern, selector, position);
     if (text !== undefined) return { token: { kind, text, position }, next: position + text.length };
   }
+  const symbol = SYMBOLS.find((text) => selector.startsWith(text, position));
+  if (symbol !== undefined) return { token: { kind: symbol, text: symbol, position }, next: position + symbol.length };
   const quote = selector.charAt(position);
   if (quote === "'" || quote === '"') {
     const close = selector.indexOf(quote, position + 1);
