@@ -1,8 +1,5 @@
 /** Reads stored JSON by a table of its members, which is also the type of what comes out. Members that no table names are left out. */
-import { type Fields, field, type Guard, isBoolean, isNumber, isObject, isText, listOf } from "./decode.ts";
-
-/** Reads the member `name` of an object. @throws Error naming what is missing or of the wrong type */
-export type Reader<T> = (object: Fields, name: string) => T;
+import { type Fields, field, isBoolean, isNumber, isObject, isText, must, mustList, type Reader, readAll } from "./decode.ts";
 
 type Shape = Readonly<Record<string, Reader<unknown>>>;
 type ValueOf<R> = R extends Reader<infer T> ? T : never;
@@ -12,10 +9,6 @@ type Optional<S extends Shape> = { [K in keyof S]: undefined extends ValueOf<S[K
 export type Shaped<S extends Shape> = { readonly [K in Exclude<keyof S, Optional<S>>]: ValueOf<S[K]> } & {
   readonly [K in Optional<S>]?: Exclude<ValueOf<S[K]>, undefined>;
 };
-
-export function must<T>(guard: Guard<T>): Reader<T> {
-  return (object, name) => field(object, name, guard);
-}
 
 /** Reads a member that may be absent. */
 export function may<T>(read: Reader<T>): Reader<T | undefined> {
@@ -32,7 +25,7 @@ export function shape<S extends Shape>(members: S): Reader<Shaped<S>> {
 }
 
 export function shapes<S extends Shape>(members: S): Reader<readonly Shaped<S>[]> {
-  return (object, name) => field(object, name, listOf(isObject)).map((stored) => readShape(members, stored));
+  return mustList<Record<string, unknown>>(members) as Reader<readonly Shaped<S>[]>; // as in readShape
 }
 
 export const text = must(isText);
@@ -41,10 +34,5 @@ export const flag = must(isBoolean);
 
 /** Members in the order of the table. @throws Error naming what is missing or of the wrong type */
 export function readShape<S extends Shape>(members: S, stored: Fields): Shaped<S> {
-  const found: Record<string, unknown> = {};
-  for (const [name, read] of Object.entries(members)) {
-    const value = read(stored, name);
-    if (value !== undefined) found[name] = value;
-  }
-  return found as Shaped<S>; // the loop filled in every member of S by its own reader
+  return readAll<Record<string, unknown>>(members, stored) as Shaped<S>; // every member of S is read by its own reader
 }
