@@ -54,11 +54,11 @@ export async function runController({ options, env, version }: ControllerInput):
   const metrics = new ControllerMetrics({
     view: () => term?.view,
     candidates: () => term?.candidates ?? 0,
-    queueLength: () => term?.queue.length ?? 0,
+    queueLength: () => term?.queue.status.length ?? 0,
     leads: () => elector.mayWrite,
-    kubeControllers: () => term?.kubeControllers,
+    kubeControllers: () => term?.kubeControllers.found,
     checks: () => health.document().checks,
-    identities: () => term?.identityCounts,
+    identities: () => term?.duties.identities?.counts,
   });
   await using _health = await serveHealth({ health, options, elector, term: () => term, metrics, log });
   const connection = new ApiConnection(api, (call, status) => metrics.asked(call.method, status));

@@ -32,11 +32,11 @@ export async function serveHealth({ health, options, elector, term, metrics, log
     leaseCheck(elector),
     watchesCheck(() => term()?.view.states() ?? []),
     controllersCheck(() => term()?.statuses ?? []),
-    queueCheck(() => term()?.queue),
-    kubeControllersCheck(options["calico-kube-controllers"], () => term()?.kubeControllers),
-    annotationsCheck(() => term()?.unreadPods ?? []),
-    firstPoolsCheck(() => term()?.poolRefusals ?? []),
-    identitiesCheck(() => term()?.identityFindings ?? []),
+    queueCheck(() => term()?.queue.status),
+    kubeControllersCheck(options["calico-kube-controllers"], () => term()?.kubeControllers.found),
+    annotationsCheck(() => term()?.duties.addresses.unread ?? []),
+    firstPoolsCheck(() => term()?.duties.firstPools.refusals ?? []),
+    identitiesCheck(() => term()?.duties.identities?.findings ?? []),
   ];
   for (const check of checks) health.add(check);
   const timer = setInterval(() => {

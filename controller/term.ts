@@ -7,7 +7,6 @@ import { Allocator } from "../ipam-plugin/allocator/allocator.ts";
 import { type ApiGroup, LEGACY_GROUP, servedGroup, V3_GROUP } from "../lib/datastore/calico/codec.ts";
 import { kubernetesDatastore } from "../lib/datastore/kubernetes/kubernetes-datastore.ts";
 import { messageOf } from "../lib/errors/errors.ts";
-import type { IdentityCounts } from "../lib/identity/identity-keeper.ts";
 import { IDENTITY_PLURAL } from "../lib/identity/identity-object.ts";
 import type { ApiConnection } from "../lib/kubernetes/client/connection.ts";
 import { TokenBucket } from "../lib/kubernetes/client/limits.ts";
@@ -39,6 +38,7 @@ export interface TermOptions extends Pick<DutyContext, "client" | "clock" | "all
 export class Duties {
   readonly addresses: Addresses;
   readonly firstPools: FirstPools;
+  /** `undefined` where the cluster has no such kind, or the options want none. */
   readonly identities: Identities | undefined;
   readonly all: readonly Duty[];
 
@@ -64,17 +64,17 @@ export class Duties {
 export class Term {
   readonly view: ClusterView;
   readonly #observed: Observed;
-  readonly #queue: WorkQueue;
-  readonly #kubeControllers: KubeControllers;
+  readonly queue: WorkQueue;
+  readonly kubeControllers: KubeControllers;
+  readonly duties: Duties;
   readonly #informers: Informers;
   readonly #tasks: Tasks;
-  readonly #duties: Duties;
   readonly #options: TermOptions;
 
   private constructor(options: TermOptions, group: ApiGroup, live: LiveCluster, kinds: OwnKinds) {
     const { clock, watchClock, client, connection, allocatorClock, log, onReleased, onIdentity, onRun, options: settings } = options;
     this.#options = options;
-    this.#queue = new WorkQueue(clock);
+    this.queue = new WorkQueue(clock);
     this.#informers = new Informers(connection, { clock: watchClock, onProblem: (message) => log.error(message) });
     this.#tasks = new Tasks({ clock, onRun });
     this.#observed = newObserved(clock);
@@ -85,7 +85,7 @@ export class Term {
       log.error(message);
     };
     const datastore = kubernetesDatastore(client, { group, onDamaged });
-    this.#kubeControllers = new KubeControllers(settings, client, this.view);
+    this.kubeControllers = new KubeControllers(settings, client, this.view);
     const context: DutyContext = {
       view: this.view,
       live,
@@ -97,14 +97,14 @@ export class Term {
       clock,
       allocatorClock,
       observed: this.#observed,
-      kubeControllers: this.#kubeControllers,
+      kubeControllers: this.kubeControllers,
       nodeGraceMs: settings["node-grace"] * SECOND_MS,
       leakGraceMs: settings["leak-grace"] * SECOND_MS,
       log,
       onReleased,
       onIdentity,
     };
-    this.#duties = new Duties(context, settings, kinds);
+    this.duties = new Duties(context, settings, kinds);
   }
 
   /** Finds out what the cluster has, and begins the watches. @throws ApiError; Error where Calico's definitions are not there yet */
@@ -127,15 +127,15 @@ export class Term {
     try {
       for (const cache of this.view.states()) log.info(`watching ${cache.name}`);
       await this.view.untilSynced(signal);
-      const queued = this.#queue.run(
+      const queued = this.queue.run(
         (item, within) => this.#work(item, within),
         signal,
         (item, message) => log.error(`${item}: ${message}; it will be tried again`),
       );
-      for (const duty of this.#duties.all) {
+      for (const duty of this.duties.all) {
         const run = async (within: AbortSignal) => {
           this.#forgetUnfollowed();
-          for (const item of await duty.look(within)) this.#queue.add(`${duty.name} ${item}`);
+          for (const item of await duty.look(within)) this.queue.add(`${duty.name} ${item}`);
         };
         const intervalMs = Math.min(options["scan-interval"] * SECOND_MS, duty.mostMs ?? Number.POSITIVE_INFINITY);
         this.#tasks.update(duty.name, { run, intervalMs, quiet: true });
@@ -151,41 +151,12 @@ export class Term {
     return this.#tasks.statuses();
   }
 
-  get queue(): QueueStatus {
-    return this.#queue.status;
-  }
-
-  /** Says why addresses were left to Calico's kube-controllers at the last look; `undefined` when they were not. */
-  get kubeControllers(): string | undefined {
-    return this.#kubeControllers.found;
-  }
-
-  /** Lists pods whose annotations were not read to their end at the last look. */
-  get unreadPods(): readonly string[] {
-    return this.#duties.addresses.unread;
-  }
-
-  /** Says why pools that the options ask for were not made at the last look. */
-  get poolRefusals(): readonly string[] {
-    return this.#duties.firstPools.refusals;
-  }
-
-  /** Says what is wrong with identities, since the last look. */
-  get identityFindings(): readonly string[] {
-    return this.#duties.identities?.findings ?? [];
-  }
-
-  /** `undefined` where there are no identities. */
-  get identityCounts(): IdentityCounts | undefined {
-    return this.#duties.identities?.counts;
-  }
-
   get candidates(): number {
     return this.#observed.leak.size + this.#observed.departed.size;
   }
 
   async #work(queued: string, signal: AbortSignal): Promise<void> {
-    const duty = this.#duties.all.find(({ name }) => queued.startsWith(`${name} `));
+    const duty = this.duties.all.find(({ name }) => queued.startsWith(`${name} `));
     this.#forgetUnfollowed();
     await duty?.work(queued.slice(duty.name.length + 1), signal);
   }

@@ -10,7 +10,7 @@ import { coreSelection, resourceSelection, type Watched } from "../../lib/datast
 import type { Versioned } from "../../lib/datastore/datastore.ts";
 import { CONTAINER_ID } from "../../lib/datastore/kubernetes/pod-record.ts";
 import type { Block, BlockAffinity, Handle, IPPool } from "../../lib/datastore/resources.ts";
-import { type Fields, field, has, isText, listOf, objects, section, text } from "../../lib/json/decode.ts";
+import { type Fields, objects, section, text, textList } from "../../lib/json/decode.ts";
 import { decodePod, metadataOf, type Pod } from "../../lib/kubernetes/objects.ts";
 import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
 import type { Selection } from "../../lib/kubernetes/watch/kubernetes-feed.ts";
@@ -154,7 +154,7 @@ export const OWN_GROUP_PATH = "/apis/tortie.dev/v1alpha1";
 const ENDPOINT_OBJECTS = {
   name: "tortieendpoints",
   path: `${OWN_GROUP_PATH}/tortieendpoints`,
-  decode(object: Parameters<typeof section>[0]): EndpointObject {
+  decode(object: Fields): EndpointObject {
     const metadata = section(object, "metadata");
     return {
       namespace: text(metadata, "namespace"),
@@ -203,9 +203,8 @@ export interface NodeView {
 
 /** @throws Error naming the field that is of the wrong type */
 function decodeNodeView(object: Fields): NodeView {
-  const spec = section(object, "spec");
   return {
-    ranges: has(spec, "podCIDRs") ? field(spec, "podCIDRs", listOf(isText)) : [],
+    ranges: textList(section(object, "spec"), "podCIDRs"),
     addresses: objects(section(object, "status"), "addresses").flatMap((entry) => parseAddress(text(entry, "address")) ?? []),
   };
 }

@@ -134,7 +134,7 @@ export class ControllerTerm implements AsyncDisposable {
   async #quiet(before: ReadonlyMap<string, number>): Promise<void> {
     let lacks = "";
     const isQuiet = () => {
-      const { length, working, failing } = this.term.queue;
+      const { length, working, failing } = this.term.queue.status;
       const names = this.term.statuses.map(({ name }) => name);
       const late = names.filter((name) => (this.#looks.get(name) ?? 0) <= (before.get(name) ?? 0));
       lacks = `${late.join(", ")} to look, and of ${length} queued, ${failing.length} failing, ${working ?? "nothing"} to end`;

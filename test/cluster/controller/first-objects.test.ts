@@ -46,7 +46,7 @@ describe("a new cluster", () => {
         ["default-ipv6", { "tortie.dev/range-from": "kubeadm's podSubnet" }, specOf("fd00:10:244::/56", 122)],
       ]);
       expect((await information(group))?.spec).toEqual({ datastoreReady: true });
-      expect(controller.term.poolRefusals).toEqual([]);
+      expect(controller.term.duties.firstPools.refusals).toEqual([]);
       const { used, refused } = await usedBy(cluster, "tortie-controller", since);
       expect(refused).toEqual([]);
       expect([...granted(newClusterAccess())].filter((right) => !used.has(right))).toEqual([]);
@@ -100,7 +100,7 @@ describe("a new cluster", () => {
     {
       await using controller = await ControllerTerm.begin(cluster, { "ipv4-pool": "auto" });
       await controller.minutes(3);
-      expect(controller.term.poolRefusals).toEqual([expect.stringContaining("set --ipv4-pool=CIDR")]);
+      expect(controller.term.duties.firstPools.refusals).toEqual([expect.stringContaining("set --ipv4-pool=CIDR")]);
       expect(controller.log.filter((line) => line.includes("set --ipv4-pool=CIDR"))).toHaveLength(1);
       expect(await poolsOf()).toEqual([]);
     }
@@ -117,7 +117,7 @@ describe("a new cluster", () => {
     await cluster.api("PATCH", "/api/v1/nodes/node1/status", { status }, MERGE);
     await using controller = await ControllerTerm.begin(cluster, { "ipv4-pool": "auto" });
     await controller.minutes(1);
-    expect(controller.term.poolRefusals).toEqual([expect.stringContaining("10.244.9.9 inside is an address of node node1")]);
+    expect(controller.term.duties.firstPools.refusals).toEqual([expect.stringContaining("10.244.9.9 inside is an address of node node1")]);
     expect(await poolsOf()).toEqual([]);
   });
 });

@@ -73,12 +73,12 @@ describe("a leaked address", () => {
     await using controller = await ControllerTerm.begin(proxy);
     await controller.minutes(17);
     expect((await addresses.of("node1")).addresses).toEqual([unknown]);
-    expect(controller.term.unreadPods).toEqual([`${NAMESPACE}/web`]);
+    expect(controller.term.duties.addresses.unread).toEqual([`${NAMESPACE}/web`]);
     await addresses.removePod("web");
     await controller.sees("the pod gone", (view) => view.pod(NAMESPACE, "web") === undefined);
     await controller.minutes(17);
     expect((await addresses.of("node1")).addresses).toEqual([]);
-    expect(controller.term.unreadPods).toEqual([]);
+    expect(controller.term.duties.addresses.unread).toEqual([]);
   });
 
   it("stays for ever with --leak-grace 0, and while the datastore is not ready", async () => {
@@ -164,7 +164,7 @@ describe("Calico's kube-controllers", () => {
     await using controller = await ControllerTerm.begin(proxy);
     await controller.minutes(10);
     expect(await addresses.of("node1")).toEqual(before);
-    expect(controller.term.kubeControllers).toBe("pod kube-system/kc");
+    expect(controller.term.kubeControllers.found).toBe("pod kube-system/kc");
   });
 
   it("S3: is not what a tenant says: neither label nor account of another namespace stops the release of addresses", async () => {
@@ -175,7 +175,7 @@ describe("Calico's kube-controllers", () => {
     await using controller = await ControllerTerm.begin(proxy);
     await controller.minutes(10);
     expect((await addresses.of("node1")).addresses).toEqual([]);
-    expect(controller.term.kubeControllers).toBeUndefined();
+    expect(controller.term.kubeControllers.found).toBeUndefined();
   });
 });
 
