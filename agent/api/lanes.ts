@@ -6,7 +6,7 @@
 import type { PreparedCall } from "../../handover/call.ts";
 import type { AttachmentId } from "../../lib/cni/attachment-id.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import { Lane } from "../../lib/resident/lane.ts";
+import { Lane } from "../../lib/system/lane.ts";
 import { nextTurn } from "../../lib/system/waiting.ts";
 import type { AttachmentService, CallContext } from "../attachments/attachment-service.ts";
 

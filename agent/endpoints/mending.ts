@@ -7,7 +7,7 @@
 import { availableParallelism } from "node:os";
 import type { EndpointRecord } from "../../handover/record.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
-import { Lane } from "../../lib/resident/lane.ts";
+import { Lane } from "../../lib/system/lane.ts";
 import { type Clock, nextTurn, pauseAfter } from "../../lib/system/waiting.ts";
 import type { StatusCode, StatusType } from "./status.ts";
 import { type Actor, allowsBuild, type State } from "./status.ts";

@@ -5,10 +5,10 @@
  */
 
 import { messageOf } from "../../lib/errors/errors.ts";
-import { type Fields, field, has, isNumber, parseObject, section, text } from "../../lib/json/decode.ts";
+import { type Fields, number, parseObject, section, text } from "../../lib/json/decode.ts";
 import { type ApiClient, ApiError } from "../../lib/kubernetes/api-client.ts";
-import { Slots } from "../../lib/kubernetes/client/limits.ts";
-import { type Clock, pauseAfter } from "../../lib/system/waiting.ts";
+import { Lane } from "../../lib/system/lane.ts";
+import { type Clock, NEVER, pauseAfter } from "../../lib/system/waiting.ts";
 
 interface ElectorOptions {
   /** For the lease alone, so that no long list stands before a renewal. */
@@ -185,13 +185,13 @@ type Fence = Pick<Elector, "mayWrite" | "writeLimitMs">;
  * @param connections of `client`: the wait for one of them comes before the look at the lease
  */
 export function fencedClient(client: ApiClient, fence: Fence, connections: number): ApiClient {
-  const slots = new Slots(connections);
+  const lane = new Lane({ running: connections });
   return {
     get server() {
       return client.server;
     },
     request(request) {
-      return slots.run(async () => {
+      return lane.run(NEVER, async () => {
         if (request.method === "GET") return client.request(request);
         if (!fence.mayWrite) throw new ApiError(`${request.method} ${request.path}: not sent, this controller does not lead any more`);
         return client.request({ ...request, timeoutMs: Math.min(request.timeoutMs ?? fence.writeLimitMs, fence.writeLimitMs) });
@@ -218,14 +218,13 @@ export interface Lease {
 
 export function decodeLease(object: Fields): Lease {
   const spec = section(object, "spec");
-  const number = (name: string) => (has(spec, name) ? field(spec, name, isNumber) : 0);
   return {
     resourceVersion: text(section(object, "metadata"), "resourceVersion"),
     holder: text(spec, "holderIdentity"),
-    durationSeconds: number("leaseDurationSeconds"),
+    durationSeconds: number(spec, "leaseDurationSeconds"),
     renewTime: text(spec, "renewTime"),
     acquireTime: text(spec, "acquireTime"),
-    transitions: number("leaseTransitions"),
+    transitions: number(spec, "leaseTransitions"),
   };
 }
 

@@ -3,9 +3,11 @@
  * says is answers.ts's.
  */
 import { type Fields, field, isText } from "../../json/decode.ts";
-import { Patience, Slots } from "../../kubernetes/client/limits.ts";
+import { Patience } from "../../kubernetes/client/limits.ts";
 import { TransportError, transportErrorOr } from "../../kubernetes/client/transport-error.ts";
 import { Secrets } from "../../log/secrets.ts";
+import { Lane } from "../../system/lane.ts";
+import { NEVER } from "../../system/waiting.ts";
 import { CODES, EtcdError, isFull, isPassing, type Refusal, understood, wantsNewToken } from "./answers.ts";
 import { type Health, Member, type MemberMemory, Members, NO_MEMORY } from "./members.ts";
 import type { EtcdSettings } from "./settings.ts";
@@ -43,7 +45,7 @@ export class EtcdClient {
   readonly #options: EtcdClientOptions;
   readonly #secrets = new Secrets();
   readonly #patience: Patience;
-  readonly #slots: Slots;
+  readonly #lane: Lane;
   #members: Promise<Members<Member>> | undefined;
   #token: Promise<string> | undefined;
   #isClosed = false;
@@ -54,7 +56,7 @@ export class EtcdClient {
     this.#options = options;
     this.#limits = { ...ETCD_LIMITS, ...options.limits };
     this.#patience = new Patience(this.#limits.patience, performance.now());
-    this.#slots = new Slots(this.#limits.connections);
+    this.#lane = new Lane({ running: this.#limits.connections });
     this.#secrets.add(settings.user?.password);
     this.#secrets.addKey(settings.certificate?.key);
   }
@@ -75,7 +77,7 @@ export class EtcdClient {
    * @throws EtcdError
    */
   ask<T>(path: string, request: object, read: (answer: Fields) => T): Promise<Answer<T>> {
-    const done = () => this.#slots.run(() => this.#untilDone(path, JSON.stringify(request), read, true));
+    const done = () => this.#lane.run(NEVER, () => this.#untilDone(path, JSON.stringify(request), read, true));
     const { around } = this.#options;
     return around === undefined ? done() : around(path, done);
   }

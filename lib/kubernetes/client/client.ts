@@ -1,5 +1,7 @@
 /** Asks an API server: over one connection, one request after the other, each with as many tries as are safe and bounded. */
 import type { Environment } from "../../cni/protocol.ts";
+import { Lane } from "../../system/lane.ts";
+import { NEVER } from "../../system/waiting.ts";
 import { type ApiClient, ApiError, type ApiRequest } from "../api-client.ts";
 import type { ApiConfig } from "../config/api-config.ts";
 import { type KubernetesSettings, resolveApiConfig } from "../config/resolve.ts";
@@ -13,7 +15,6 @@ import {
   mayHaveBeenDone,
   Patience,
   pauseBeforeRepeating,
-  Slots,
   TokenBucket,
 } from "./limits.ts";
 import type { WireAnswer } from "./transport.ts";
@@ -55,20 +56,20 @@ interface Course {
 
 class HttpApiClient extends ApiConnection implements ApiClient {
   readonly #limits: ClientLimits;
-  readonly #slots: Slots;
+  readonly #lane: Lane;
   readonly #bucket: TokenBucket;
   readonly #patience: Patience;
 
   constructor(config: ApiConfig, limits: ClientLimits) {
     super(config);
     this.#limits = limits;
-    this.#slots = new Slots(limits.connections);
+    this.#lane = new Lane({ running: limits.connections });
     this.#patience = new Patience(limits.patience, performance.now());
     this.#bucket = new TokenBucket(config.qps, config.burst, performance.now());
   }
 
   request(request: ApiRequest): Promise<string> {
-    return this.#slots.run(() => this.#untilDone(request));
+    return this.#lane.run(NEVER, () => this.#untilDone(request));
   }
 
   async #untilDone(request: ApiRequest): Promise<string> {

@@ -1,7 +1,7 @@
 import { type BuildReport, type Level, type Mendable, Mending, mendingLane } from "../../../../agent/endpoints/mending.ts";
 import { type Actor, judgeTransition, STATES, type State } from "../../../../agent/endpoints/status.ts";
 import type { EndpointRecord } from "../../../../handover/record.ts";
-import type { Lane } from "../../../../lib/resident/lane.ts";
+import type { Lane } from "../../../../lib/system/lane.ts";
 import { NEVER } from "../../../../lib/system/waiting.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
 import { FakeClock, settled } from "../../../support/fake-clock.ts";

@@ -1,6 +1,6 @@
 /** A lane of work: how much of it runs at once, who is next, and who does not wait any more (A§2.9, A§5.6). */
 import { TortieError } from "../../../../lib/errors/errors.ts";
-import { Lane } from "../../../../lib/resident/lane.ts";
+import { Lane } from "../../../../lib/system/lane.ts";
 import { NEVER } from "../../../../lib/system/waiting.ts";
 
 describe("Work in a lane", () => {

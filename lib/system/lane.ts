@@ -1,6 +1,6 @@
 /** Limits how many of one kind of work run at once. The others wait in the order of their coming. */
 import { TortieError } from "../errors/errors.ts";
-import { untilAborted } from "../system/waiting.ts";
+import { untilAborted } from "./waiting.ts";
 
 interface Place {
   readonly enter: () => void;
