@@ -102,6 +102,15 @@ export function named(kind: string, plural: string): Pick<Codec<unknown, unknown
   return { title: kind, kind: () => kind, plural: () => plural };
 }
 
+/** Gives what `decode` reads. @throws DatastoreError `invalid` when that is not what it should be */
+export function decoded<T>(what: string, decode: () => T): T {
+  try {
+    return decode();
+  } catch (error) {
+    throw damaged(what, error);
+  }
+}
+
 /** Makes the error of an object that says what it should not. */
 export function damaged(what: string, cause: unknown): DatastoreError {
   return cause instanceof DatastoreError ? cause : new DatastoreError("invalid", `${what} cannot be read: ${messageOf(cause)}`, cause);

@@ -9,8 +9,7 @@ import type { Selection } from "../../kubernetes/watch/kubernetes-feed.ts";
 import { RecentMap } from "../../system/recent-map.ts";
 import type { Versioned } from "../datastore.ts";
 import { DatastoreError, isDatastoreFailure } from "../errors.ts";
-import type { ApiGroup } from "./codec.ts";
-import { type Codec, damaged, isMarked, resourceOf } from "./codec.ts";
+import { type ApiGroup, type Codec, decoded, isMarked, resourceOf } from "./codec.ts";
 
 /** An object's fields beyond the model. */
 export interface Kept {
@@ -61,16 +60,14 @@ export class StoredKind<T> {
    * @throws DatastoreError `invalid`
    */
   decode(name: string, read: () => Read<T>, when: "at once" | "lazily" = "at once"): Versioned<T> {
-    try {
+    return decoded(this.describe(name), () => {
       const { value, revision, object } = read();
       if (when === "at once") this.#codec.verify?.(value);
       const oddity = this.#codec.oddityOf?.(value);
       if (oddity !== undefined) this.#onDamaged(new DatastoreError("invalid", `${this.describe(name)}: ${oddity}`));
       this.note(name, revision, object);
       return { value, revision };
-    } catch (error) {
-      throw damaged(this.describe(name), error);
-    }
+    });
   }
 
   /** Leaves out what cannot be decoded. */

@@ -1,5 +1,4 @@
 /** Implements KubernetesCore on the API server: one request an operation, namespaces and nodes read once an operation. */
-import { messageOf } from "../../errors/errors.ts";
 import { type Fields, parseObject, text } from "../../json/decode.ts";
 import type { ApiClient } from "../../kubernetes/api-client.ts";
 import {
@@ -14,8 +13,8 @@ import {
   revisionOf,
 } from "../../kubernetes/objects.ts";
 import { isSubdomain } from "../../system/subdomain.ts";
+import { decoded } from "../calico/codec.ts";
 import type { KubernetesCore, Reader, Versioned, VirtualMachines } from "../datastore.ts";
-import { DatastoreError } from "../errors.ts";
 import type { OwnedObject } from "../resources.ts";
 import { failureOf, hasStatus, listPages } from "./resource-api.ts";
 
@@ -123,15 +122,6 @@ class Memo<T> {
       if (this.#reads.get(name) === reading) this.#reads.delete(name);
     });
     return reading.answer;
-  }
-}
-
-/** Decodes what an answer says. @throws DatastoreError `invalid` when it says what it should not */
-function decoded<T>(what: string, decode: () => T): T {
-  try {
-    return decode();
-  } catch (error) {
-    throw new DatastoreError("invalid", `${what} cannot be read: ${messageOf(error)}`, error);
   }
 }
 

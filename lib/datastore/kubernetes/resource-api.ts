@@ -1,9 +1,8 @@
 /** Requests custom resources as texts, in paths and pages, and says what a refused request means to the datastore port (C§7.6). */
-import { messageOf } from "../../errors/errors.ts";
 import type { Fields } from "../../json/decode.ts";
 import type { ApiClient, HttpMethod } from "../../kubernetes/api-client.ts";
-import { ApiError, type Page, pagesOf, parsePage, type Selectors } from "../../kubernetes/api-client.ts";
-import type { ApiGroup, Codec } from "../calico/codec.ts";
+import { ApiError, pagesOf, parsePage, type Selectors } from "../../kubernetes/api-client.ts";
+import { type ApiGroup, type Codec, decoded } from "../calico/codec.ts";
 import { DatastoreError, type DatastoreFailure } from "../errors.ts";
 
 type Plural = Codec<unknown, unknown>["plural"];
@@ -52,7 +51,10 @@ export async function listPages(
   selectors: Selectors = {},
   mayBeOld = false,
 ): Promise<readonly Fields[]> {
-  const read = async (query: string) => asPage(await ask(query));
+  const read = async (query: string) => {
+    const answer = await ask(query);
+    return decoded("the server's list", () => parsePage(answer));
+  };
   for (let attempt = 1; ; attempt++) {
     try {
       const found: Fields[] = [];
@@ -61,14 +63,6 @@ export async function listPages(
     } catch (error) {
       if (!hasStatus(error, EXPIRED) || attempt === MOST_ATTEMPTS) throw error;
     }
-  }
-}
-
-function asPage(answer: string): Page {
-  try {
-    return parsePage(answer);
-  } catch (error) {
-    throw new DatastoreError("invalid", `the server's list cannot be read: ${messageOf(error)}`, error);
   }
 }
 

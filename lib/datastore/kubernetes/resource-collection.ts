@@ -10,7 +10,7 @@ import { type Fields, parseObject, section } from "../../json/decode.ts";
 import type { HttpMethod } from "../../kubernetes/api-client.ts";
 import { metadataOf, preconditionsOf, revisionOf } from "../../kubernetes/objects.ts";
 import { once } from "../../system/waiting.ts";
-import { type Codec, damaged, isMarked, resourceOf, type Spec } from "../calico/codec.ts";
+import { type Codec, decoded, isMarked, resourceOf, type Spec } from "../calico/codec.ts";
 import {
   type ForeignFields,
   foreignFieldsOf,
@@ -230,11 +230,7 @@ export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignF
   }
 
   #parse(name: string, text: string): Fields {
-    try {
-      return parseObject(this.#codec.prepare?.(text) ?? text);
-    } catch (error) {
-      throw damaged(this.#kind.describe(name), error);
-    }
+    return decoded(this.#kind.describe(name), () => parseObject(this.#codec.prepare?.(text) ?? text));
   }
 
   #decode(object: Fields, when?: "lazily"): Versioned<T> {
