@@ -25,12 +25,7 @@ export interface Page {
   readonly revision: string;
 }
 
-interface Comparison {
-  readonly target: "CREATE" | "MOD";
-  readonly key: string;
-  readonly createRevision?: string;
-  readonly modRevision?: string;
-}
+type Comparison = { readonly target: "CREATE"; readonly createRevision: "0" } | { readonly target: "MOD"; readonly modRevision: string };
 
 /** Reads and writes texts. Every method throws EtcdError. */
 export class KeyValueStore {
@@ -78,31 +73,28 @@ export class KeyValueStore {
 
   /** Writes the key if it does not exist. */
   create(key: string, value: string): Promise<Outcome> {
-    return this.#writeIf(
-      key,
-      { target: "CREATE", key: toBase64(key), createRevision: "0" },
-      { requestPut: { key: toBase64(key), value: toBase64(value) } },
-    );
+    return this.#writeIf(key, { target: "CREATE", createRevision: "0" }, putOf(key, value));
   }
 
   /** Writes the key if it still is at this revision. */
   update(key: string, value: string, modRevision: string): Promise<Outcome> {
-    return this.#writeIf(
-      key,
-      { target: "MOD", key: toBase64(key), modRevision },
-      { requestPut: { key: toBase64(key), value: toBase64(value) } },
-    );
+    return this.#writeIf(key, { target: "MOD", modRevision }, putOf(key, value));
   }
 
   delete(key: string, modRevision: string): Promise<Outcome> {
-    return this.#writeIf(key, { target: "MOD", key: toBase64(key), modRevision }, { requestDeleteRange: { key: toBase64(key) } });
+    return this.#writeIf(key, { target: "MOD", modRevision }, { requestDeleteRange: { key: toBase64(key) } });
   }
 
-  async #writeIf(key: string, compare: Comparison, write: object): Promise<Outcome> {
-    const request = { compare: [{ result: "EQUAL", ...compare }], success: [write], failure: [{ requestRange: { key: compare.key } }] };
+  async #writeIf(key: string, comparison: Comparison, write: object): Promise<Outcome> {
+    const where = { key: toBase64(key) };
+    const request = { compare: [{ result: "EQUAL", ...where, ...comparison }], success: [write], failure: [{ requestRange: where }] };
     const { value, isRepetition } = await this.#client.ask(TXN, request, (answer) => decisionOf(answer, key));
     return value.isDone ? { isDone: true, modRevision: value.revision } : { isDone: false, there: value.there, isRepetition };
   }
+}
+
+function putOf(key: string, value: string): object {
+  return { requestPut: { key: toBase64(key), value: toBase64(value) } };
 }
 
 /** Says as of which revision a page is, and the key that the next one begins with, in base64; the last page has no next key. */
