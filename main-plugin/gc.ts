@@ -9,7 +9,7 @@ import type { AttachedLink } from "../dataplane/dataplane.ts";
 import { isListed } from "../lib/cni/attachment-id.ts";
 import type { ValidAttachment } from "../lib/cni/protocol.ts";
 import { attachmentsToKeep } from "../lib/config/decode.ts";
-import { isDatastoreFailure } from "../lib/datastore/errors.ts";
+import { succeeds } from "../lib/datastore/errors.ts";
 import { SYSTEM_CLOCK } from "../lib/system/waiting.ts";
 import type { WorkloadEndpoint } from "../lib/workload/endpoint.ts";
 import type { NetworkCall } from "./call.ts";
@@ -87,13 +87,9 @@ async function collectEndpoints(kept: readonly ValidAttachment[], call: NetworkC
     !isListed(kept, { containerId: endpoint.containerID, ifname: endpoint.endpoint });
   for (const { value, revision } of await endpoints.list()) {
     if (!isOrphan(value)) continue;
-    try {
-      await collection.remove({ containerId: value.containerID, ifname: value.endpoint }, () =>
-        endpoints.delete({ namespace: value.namespace, name: value.name }, revision),
-      );
-    } catch (error) {
-      // Another process removed it, or a new sandbox took it over: either way it is not an orphan any more.
-      if (!isDatastoreFailure(error, "not-found", "conflict")) throw error;
-    }
+    const remove = () => endpoints.delete({ namespace: value.namespace, name: value.name }, revision);
+    const owner = { containerId: value.containerID, ifname: value.endpoint };
+    // Another process removes it, or a new sandbox takes it over: either way it is not an orphan any more.
+    await succeeds(() => collection.remove(owner, remove), "not-found", "conflict");
   }
 }

@@ -2,7 +2,7 @@
 
 import { covers } from "../../lib/addresses/address.ts";
 import type { Versioned } from "../../lib/datastore/datastore.ts";
-import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
+import { isDatastoreFailure, succeeds } from "../../lib/datastore/errors.ts";
 import type { AffinityState, Block, BlockAffinity, BlockOwner } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { familyOf, isEmpty, isOwnedBy, newBlock, nextSequence, prefixOf, withoutOwner } from "./block.ts";
@@ -91,14 +91,9 @@ function asPending(operation: Operation, affinity: Versioned<BlockAffinity>): Pr
 
 /** Confirms the affinity. @returns whether it is confirmed now, by us or by another process of the same owner. */
 async function confirm(operation: Operation, pending: Versioned<BlockAffinity>): Promise<boolean> {
-  try {
-    await putState(operation, pending, "confirmed");
-    return true;
-  } catch (error) {
-    if (!isDatastoreFailure(error, "conflict", "not-found")) throw error;
-    const now = await operation.datastore.affinities.get(pending.value);
-    return now?.value.state === "confirmed";
-  }
+  if (await succeeds(() => putState(operation, pending, "confirmed"), "conflict", "not-found")) return true;
+  const now = await operation.datastore.affinities.get(pending.value);
+  return now?.value.state === "confirmed";
 }
 
 /** Tells whether nothing has to be mended before the block is used. */
@@ -117,11 +112,7 @@ export function putState(
 
 /** Removes an affinity that has turned out wrong, unless another process has changed it. */
 export async function removeAffinity(operation: Operation, affinity: Versioned<BlockAffinity>): Promise<void> {
-  try {
-    await operation.datastore.affinities.delete(affinity.value, affinity.revision);
-  } catch (error) {
-    if (!isDatastoreFailure(error, "conflict", "not-found")) throw error;
-  }
+  await succeeds(() => operation.datastore.affinities.delete(affinity.value, affinity.revision), "conflict", "not-found");
 }
 
 /** Writes the look-up labels on affinities that lack them (I§1.8). */
@@ -136,14 +127,9 @@ export async function upgradeHost(operation: Operation, owner: BlockOwner): Prom
       const stored = read ?? (await affinities.get(value));
       read = undefined;
       if (stored === undefined || stored.value.labelled) return { result: undefined };
-      try {
-        await putState(operation, stored, stored.value.state);
-        mended++;
-        return { result: undefined };
-      } catch (error) {
-        if (isDatastoreFailure(error, "conflict", "not-found")) return AGAIN;
-        throw error;
-      }
+      if (!(await succeeds(() => putState(operation, stored, stored.value.state), "conflict", "not-found"))) return AGAIN;
+      mended++;
+      return { result: undefined };
     });
   }
   return mended;
@@ -178,7 +164,9 @@ export function releaseAffinity(operation: Operation, release: AffinityRelease):
         await refuse(operation, release, affinity, block);
       } catch (error) {
         // Our mark of an earlier try must not stay: routing goes on by it, and the owner would have to claim the block again.
-        if (wasMarked && affinity.value.state === "pendingDeletion") await unmark(operation, affinity);
+        if (wasMarked && affinity.value.state === "pendingDeletion") {
+          await succeeds(() => putState(operation, affinity, "confirmed"), "conflict", "not-found");
+        }
         throw error;
       }
       const marked = await mark(operation, affinity);
@@ -233,14 +221,6 @@ async function giveUp(
   else await blocks.update(cidr, nextSequence(withoutOwner(current), operation.clock.nowNs()), block.revision);
   await removeAffinity(operation, marked);
   return { result: true };
-}
-
-async function unmark(operation: Operation, affinity: Versioned<BlockAffinity>): Promise<void> {
-  try {
-    await putState(operation, affinity, "confirmed");
-  } catch (error) {
-    if (!isDatastoreFailure(error, "conflict", "not-found")) throw error;
-  }
 }
 
 /**

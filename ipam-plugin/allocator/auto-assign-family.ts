@@ -1,6 +1,6 @@
 /** Assigns addresses of one family automatically: own blocks, then a new one, then borrowing (I§3.3, I§3.4). */
 import type { Versioned } from "../../lib/datastore/datastore.ts";
-import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
+import { isDatastoreFailure, succeeds } from "../../lib/datastore/errors.ts";
 import type { Block, BlockAffinity, BlockOwner, IpamConfiguration } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { type Claim, claimBlock, isReady, NOT_OURS, releaseIfDeselected } from "./affinity.ts";
@@ -169,11 +169,7 @@ class Assignment {
 
   /** Passes over a block that cannot be written (recording sequence-max), which must not keep the others from being used. */
   async #skipUnwritable(take: () => Promise<void>): Promise<void> {
-    try {
-      await take();
-    } catch (error) {
-      if (!isDatastoreFailure(error, "invalid", "conflict", "not-found")) throw error;
-    }
+    await succeeds(take, "invalid", "conflict", "not-found");
   }
 
   async #fromNewBlocks(pools: readonly UsablePool[], ownedAlready: number, full: ReadonlySet<string>): Promise<void> {

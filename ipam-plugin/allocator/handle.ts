@@ -7,7 +7,7 @@
  *    between, `settle` finds out what is true. Lowering a count without that check could take away another process's claim.
  */
 import type { Handles, Traits, Versioned } from "../../lib/datastore/datastore.ts";
-import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
+import { isDatastoreFailure, succeeds } from "../../lib/datastore/errors.ts";
 import type { Block, Handle } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { familyOf, nextSequence, ordinalsOf, sanitised } from "./block.ts";
@@ -120,14 +120,11 @@ export async function putCounts(
   const blocks = Object.fromEntries(Object.entries({ ...stored.value.blocks, ...counts }).filter(([, count]) => count > 0));
   const isEmpty = Object.keys(blocks).length === 0;
   if (!isEmpty && Object.entries(counts).every(([cidr, count]) => (stored.value.blocks[cidr] ?? 0) === count)) return true;
-  try {
+  const write = async () => {
     if (isEmpty) await handles.delete(handle, stored.revision);
     else await handles.update(handle, { ...stored.value, blocks }, stored.revision);
-    return true;
-  } catch (error) {
-    if (isDatastoreFailure(error, "conflict", "not-found")) return false;
-    throw error;
-  }
+  };
+  return succeeds(write, "conflict", "not-found");
 }
 
 /**

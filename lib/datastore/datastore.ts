@@ -190,15 +190,14 @@ export interface Profile {
 
 export interface Profiles {
   /**
-   * Makes the profile where no profile has its name; one that is there stays as it is.
-   * @returns whether it is there now: not every store keeps profiles
+   * Makes the profile where no profile has its name; one that is there stays as it is. Not every store keeps profiles.
    * @throws DatastoreError
    */
-  ensure(profile: Profile): Promise<boolean>;
+  ensure(profile: Profile): Promise<void>;
 }
 
 /** Serves stores without profiles: without a cluster no program reads them, and in Kubernetes they follow from the pods. */
-export const NO_PROFILES: Profiles = { ensure: async () => false };
+export const NO_PROFILES: Profiles = { ensure: async () => {} };
 
 export interface PodReadOptions extends ReadOptions {
   /** The K8S_POD_UID of the call: what is known of another pod of that name does not count. */

@@ -30,6 +30,17 @@ export function isDatastoreFailure(error: unknown, ...failures: readonly Datasto
   return error instanceof DatastoreError && failures.includes(error.failure);
 }
 
+/** Runs a write. @returns `false` when it failed in one of the given ways @throws every other failure */
+export async function succeeds(write: () => Promise<unknown>, ...failures: readonly DatastoreFailure[]): Promise<boolean> {
+  try {
+    await write();
+    return true;
+  } catch (error) {
+    if (isDatastoreFailure(error, ...failures)) return false;
+    throw error;
+  }
+}
+
 /** Tells whether `error` is a decision of Tortie's own, and not the failure of a datastore that could not be asked or written. */
 export function isRefusal(error: unknown): error is TortieError {
   return error instanceof TortieError && !(error instanceof DatastoreError);

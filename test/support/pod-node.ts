@@ -295,7 +295,6 @@ export class PodNode implements AsyncDisposable {
       ensure: ({ name, ingressSelector }) =>
         this.#effect(`ensure profile ${name}`, () => {
           this.ingressSelectors.push(ingressSelector);
-          return true;
         }),
     };
   }

@@ -28,7 +28,7 @@ import {
   type WorkloadEndpoints,
 } from "../datastore.ts";
 import { ObjectRecords } from "../endpoint-records.ts";
-import { isDatastoreFailure } from "../errors.ts";
+import { succeeds } from "../errors.ts";
 import { ApiCore, kubernetesVirtualMachines } from "../kubernetes/api-core.ts";
 import type { BlockAffinity, BlockOwner, LabelledObject, OwnedObject } from "../resources.ts";
 import {
@@ -155,15 +155,9 @@ class Endpoints extends EtcdCollection<EndpointKey, WorkloadEndpoint> implements
 }
 
 class ProfileObjects extends EtcdCollection<string, Profile> implements Profiles {
-  async ensure(profile: Profile): Promise<boolean> {
-    if ((await this.get(profile.name)) !== undefined) return true;
-    try {
-      await this.create(profile.name, profile);
-    } catch (error) {
-      // Another node was faster.
-      if (!isDatastoreFailure(error, "already-exists")) throw error;
-    }
-    return true;
+  async ensure(profile: Profile): Promise<void> {
+    // Another node may be faster.
+    if ((await this.get(profile.name)) === undefined) await succeeds(() => this.create(profile.name, profile), "already-exists");
   }
 }
 
@@ -181,12 +175,8 @@ class EtcdRecords extends ObjectRecords {
   /** Where the ADD has read that there is no record, it is made without another look. */
   override async write(endpoint: WorkloadEndpoint, workload?: WorkloadAsRead): Promise<void> {
     if (workload !== undefined && workload.containerID === undefined) {
-      try {
-        await this.#endpoints.create({ namespace: endpoint.namespace, name: endpoint.name }, endpoint);
-        return;
-      } catch (error) {
-        if (!isDatastoreFailure(error, "already-exists")) throw error;
-      }
+      const { namespace, name } = endpoint;
+      if (await succeeds(() => this.#endpoints.create({ namespace, name }, endpoint), "already-exists")) return;
     }
     await super.write(endpoint);
   }
