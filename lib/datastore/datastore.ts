@@ -63,6 +63,11 @@ export interface ListOptions {
   readonly mayBeOld?: boolean;
 }
 
+export interface ListedCollection<K, T> extends Collection<K, T> {
+  /** Lists every object of the cluster, in the order of keys or names (I§2.7). */
+  list(options?: ListOptions): Promise<readonly Versioned<T>[]>;
+}
+
 /** Key of a block affinity. `cidr` is canonical text. */
 export interface AffinityKey {
   readonly owner: BlockOwner;
@@ -77,9 +82,7 @@ export interface BlockAffinities extends Collection<AffinityKey, BlockAffinity> 
   listUnlabelled(): Promise<readonly Versioned<BlockAffinity>[]>;
 }
 
-export interface Blocks extends Collection<string, Block> {
-  /** Lists every block of the cluster, in key order. */
-  list(): Promise<readonly Versioned<Block>[]>;
+export interface Blocks extends ListedCollection<string, Block> {
   /**
    * Those of one owner and family that list a free ordinal, or have one in cooldown, in key order; all others of the owner are full. Only
    * where `Traits.findsRoom` says so.
@@ -87,14 +90,11 @@ export interface Blocks extends Collection<string, Block> {
   listWithRoom?(owner: BlockOwner, family: 4 | 6): Promise<readonly Versioned<Block>[]>;
 }
 
-export interface Handles extends Collection<string, Handle> {
-  list(): Promise<readonly Versioned<Handle>[]>;
-}
+export type Handles = ListedCollection<string, Handle>;
 
-export interface WorkloadEndpoints extends Collection<EndpointKey, WorkloadEndpoint> {
+export interface WorkloadEndpoints extends ListedCollection<EndpointKey, WorkloadEndpoint> {
   /** Endpoints of a namespace whose name starts with `namePrefix` (C§2.1 step 12). */
   listByPrefix(namespace: string, namePrefix: string): Promise<readonly Versioned<WorkloadEndpoint>[]>;
-  list(): Promise<readonly Versioned<WorkloadEndpoint>[]>;
 }
 
 /** What the record of an endpoint says of its addresses: they are /32 and /128, in the order of the result. */
@@ -125,9 +125,7 @@ export interface EndpointRecords {
   clear(key: EndpointKey, containerId: string): Promise<Clearing>;
 }
 
-export interface Pools extends Collection<string, IPPool> {
-  /** Lists in name order (I§2.7). */
-  list(options?: ListOptions): Promise<readonly Versioned<IPPool>[]>;
+export interface Pools extends ListedCollection<string, IPPool> {
   /**
    * Reads every pool, and stores those that `decide` returns, new or changed, all in one transaction. What `decide` throws stores nothing.
    * Only where pools come from the network configuration (`Traits.poolsFrom`).
@@ -135,9 +133,7 @@ export interface Pools extends Collection<string, IPPool> {
   reconcile?(decide: (stored: readonly IPPool[]) => readonly IPPool[]): Promise<void>;
 }
 
-export interface Reservations extends Collection<string, IPReservation> {
-  list(options?: ListOptions): Promise<readonly Versioned<IPReservation>[]>;
-}
+export type Reservations = ListedCollection<string, IPReservation>;
 
 /** What tells a virtual machine's pod from an ordinary one (I§1.9): pods, and the objects of KubeVirt. */
 export interface VirtualMachines {
@@ -148,9 +144,7 @@ export interface VirtualMachines {
   readonly machines: Reader<NamespacedName, OwnedObject>;
 }
 
-export interface Identities extends Collection<number, IdentityRecord> {
-  list(): Promise<readonly Versioned<IdentityRecord>[]>;
-}
+export type Identities = ListedCollection<number, IdentityRecord>;
 
 export interface Datastore extends AsyncDisposable {
   /** Words for messages: "local datastore /var/lib/tortie/tortie.db". */

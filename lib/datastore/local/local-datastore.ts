@@ -35,7 +35,7 @@ import {
 } from "./codecs.ts";
 import type { ConnectionOptions } from "./connection.ts";
 import { describeFile } from "./file.ts";
-import type { StoredObject, StoredText } from "./object-store.ts";
+import type { StoredObject } from "./object-store.ts";
 import { ObjectStore } from "./object-store.ts";
 
 /** Lists that are remembered: of a node's own blocks in both families, of everything, and a few more. */
@@ -61,27 +61,19 @@ export class LocalCollection<K, T> implements Collection<K, T> {
   }
 
   async list(): Promise<readonly Versioned<T>[]> {
-    return this.readAll();
+    return this.readPrefix("");
   }
 
   async create(key: K, value: T): Promise<Versioned<T>> {
-    return { value, revision: this.store.create(this.#codec.kind, this.#codec.keyOf(key), this.encode(value)) };
+    return { value, revision: this.store.create(this.#codec.kind, this.#codec.keyOf(key), this.#codec.encode(value)) };
   }
 
   async update(key: K, value: T, revision: string): Promise<Versioned<T>> {
-    return { value, revision: this.store.update(this.#codec.kind, this.#codec.keyOf(key), this.encode(value), revision) };
+    return { value, revision: this.store.update(this.#codec.kind, this.#codec.keyOf(key), this.#codec.encode(value), revision) };
   }
 
   async delete(key: K, revision: string): Promise<void> {
     this.store.delete(this.#codec.kind, this.#codec.keyOf(key), revision);
-  }
-
-  protected encode(value: T): StoredText {
-    return this.#codec.encode(value);
-  }
-
-  protected readAll(): readonly Versioned<T>[] {
-    return this.readPrefix("");
   }
 
   /** Reads nothing when nothing of the kind has changed since the last time, and else only what has. */
@@ -179,11 +171,11 @@ export function openLocalDatastore(path: string, options: ConnectionOptions = {}
 class LocalPools extends LocalCollection<string, IPPool> implements Pools {
   async reconcile(decide: (stored: readonly IPPool[]) => readonly IPPool[]): Promise<void> {
     this.store.transaction(() => {
-      const stored = this.readAll();
+      const stored = this.readPrefix("");
       for (const pool of decide(stored.map(({ value }) => value))) {
         const there = stored.find(({ value }) => value.name === pool.name);
-        if (there === undefined) this.store.create("pool", pool.name, this.encode(pool));
-        else this.store.update("pool", pool.name, this.encode(pool), there.revision);
+        if (there === undefined) this.store.create("pool", pool.name, poolCodec.encode(pool));
+        else this.store.update("pool", pool.name, poolCodec.encode(pool), there.revision);
       }
     });
   }
@@ -202,8 +194,8 @@ class LocalAffinities extends LocalCollection<AffinityKey, BlockAffinity> implem
     return found.filter(({ value }) => value.owner.name === owner.name && value.cidr.includes(":") === (family === 6));
   }
 
-  async listAll(): Promise<readonly Versioned<BlockAffinity>[]> {
-    return this.readAll();
+  listAll(): Promise<readonly Versioned<BlockAffinity>[]> {
+    return this.list();
   }
 
   /** Look-ups go by the key, so there are no labels that could be missing. */
