@@ -2,10 +2,9 @@
  * Compares handles with blocks: a handle counts, for each block, the addresses that the block records for it (I§2.5, I§5.2). Where they
  * differ, the blocks decide.
  */
-import { sanitised } from "../ipam-plugin/allocator/block.ts";
 import { settle } from "../ipam-plugin/allocator/handle.ts";
 import type { Versioned } from "../lib/datastore/datastore.ts";
-import type { Handle } from "../lib/datastore/resources.ts";
+import { type Handle, sanitised } from "../lib/datastore/resources.ts";
 import { count, GONE, MENDED, type Problem, type ProblemKind, problem, type Repair, type RepairOutcome, type Subject } from "./problem.ts";
 import { allocationsOf, type PlacedBlock, placedBlocks, textAt } from "./snapshot.ts";
 

@@ -1,12 +1,13 @@
 /** Allocations against endpoints: an address that is taken for a workload is used by one (invariant 1 of I§5.5). */
 
-import { sanitised, sequenceOf } from "../ipam-plugin/allocator/block.ts";
+import { sequenceOf } from "../ipam-plugin/allocator/block.ts";
 import { settle } from "../ipam-plugin/allocator/handle.ts";
 import { ReleasePart } from "../ipam-plugin/allocator/release-by-handle.ts";
 import { AGAIN } from "../ipam-plugin/allocator/types.ts";
 import { FROM_HOST_LOCAL, parseGoTimestamp } from "../ipam-plugin/workload.ts";
 import { parseAddress } from "../lib/addresses/address.ts";
 import type { Versioned } from "../lib/datastore/datastore.ts";
+import { sanitised } from "../lib/datastore/resources.ts";
 import type { WorkloadEndpoint } from "../lib/workload/endpoint.ts";
 import { isMachineHandle } from "../lib/workload/identity.ts";
 import { WINDOWS_RESERVED_HANDLE } from "./handles.ts";

@@ -5,9 +5,10 @@
 
 import { WINDOWS_RESERVED_HANDLE } from "../../doctor/handles.ts";
 import { type Allocation, allocationsOf, keyOf, type PlacedBlock, textAt } from "../../doctor/snapshot.ts";
-import { sanitised, sequenceOf } from "../../ipam-plugin/allocator/block.ts";
+import { sequenceOf } from "../../ipam-plugin/allocator/block.ts";
 import { FROM_HOST_LOCAL } from "../../ipam-plugin/workload.ts";
 import { type Address, addressAt } from "../../lib/addresses/address.ts";
+import { sanitised } from "../../lib/datastore/resources.ts";
 import { isMachineHandle } from "../../lib/workload/identity.ts";
 import type { PodView } from "../view/cluster-view.ts";
 

@@ -1,12 +1,12 @@
 /** Assigns addresses of both families automatically, and takes them back (I§3.1). */
 
 import { type Address, contains, type Family, formatAddress, formatPrefix, hostPrefix } from "../../lib/addresses/address.ts";
-import type { Block } from "../../lib/datastore/resources.ts";
+import { type Block, sanitised } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { once } from "../../lib/system/waiting.ts";
 import { claimBlock, NOT_OURS } from "./affinity.ts";
 import { assignFamily } from "./auto-assign-family.ts";
-import { holderOf, isFree, isOwnedBy, ordinalOf, sanitised, sequenceOf } from "./block.ts";
+import { holderOf, isFree, isOwnedBy, ordinalOf, sequenceOf } from "./block.ts";
 import { GrantPart, type GrantRequest } from "./grant.ts";
 import { AT_LIMIT, countOf } from "./handle.ts";
 import { addressesByHandle, reusable } from "./lookup.ts";

@@ -7,7 +7,7 @@
  */
 import { type Address, addressAt, contains, type Family, type Prefix, parsePrefix, sizeOf } from "../../lib/addresses/address.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
-import type { AllocationAttribute, Block, BlockOwner } from "../../lib/datastore/resources.ts";
+import { type AllocationAttribute, type Block, type BlockOwner, sanitised } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { Reservations } from "./reservations.ts";
 
@@ -155,12 +155,6 @@ export function isOwnedBy(block: Block, owner: BlockOwner): boolean {
 
 export function familyOf(cidr: string): Family {
   return cidr.includes(":") ? 6 : 4;
-}
-
-/** Cuts a handle ID at the first carriage return: old migrations stored one (I§2.5). */
-export function sanitised(handle: string): string {
-  const end = handle.indexOf("\r");
-  return end < 0 ? handle : handle.slice(0, end);
 }
 
 /** Writes a time as Calico does: RFC 3339 in UTC with whole seconds. */

@@ -8,9 +8,9 @@
  */
 import type { Handles, Traits, Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure, succeeds } from "../../lib/datastore/errors.ts";
-import type { Block, Handle } from "../../lib/datastore/resources.ts";
+import { type Block, type Handle, sanitised } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import { familyOf, nextSequence, ordinalsOf, sanitised } from "./block.ts";
+import { familyOf, nextSequence, ordinalsOf } from "./block.ts";
 import type { Operation } from "./operation.ts";
 import { AGAIN, HandleExistsError } from "./types.ts";
 

@@ -2,9 +2,9 @@
 import { type Address, addressAt, type Family, formatAddress, formatPrefix, hostPrefix } from "../../lib/addresses/address.ts";
 import type { Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure, isRefusal } from "../../lib/datastore/errors.ts";
-import type { AllocationAttribute, Block } from "../../lib/datastore/resources.ts";
+import { type AllocationAttribute, type Block, sanitised } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import { familyOf, holderOf, nextSequence, ordinalOf, ordinalsOf, prefixOf, sanitised, sequenceOf, withOrdinalAttribute } from "./block.ts";
+import { familyOf, holderOf, nextSequence, ordinalOf, ordinalsOf, prefixOf, sequenceOf, withOrdinalAttribute } from "./block.ts";
 import { settle } from "./handle.ts";
 import type { Operation } from "./operation.ts";
 import { blockPrefixOf, poolOf, usable } from "./pools.ts";

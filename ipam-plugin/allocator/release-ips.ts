@@ -4,10 +4,10 @@
  */
 import { type Address, formatAddress } from "../../lib/addresses/address.ts";
 import type { Versioned } from "../../lib/datastore/datastore.ts";
-import type { Block, Handle } from "../../lib/datastore/resources.ts";
+import { type Block, type Handle, sanitised } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { releaseIfDeselected } from "./affinity.ts";
-import { holderOf, isEmpty, ordinalOf, ordinalsOf, prefixOf, sanitised, sequenceOf } from "./block.ts";
+import { holderOf, isEmpty, ordinalOf, ordinalsOf, prefixOf, sequenceOf } from "./block.ts";
 import { putCounts, settle } from "./handle.ts";
 import { blockOf, unexpectedOwner } from "./lookup.ts";
 import type { Operation } from "./operation.ts";

@@ -94,6 +94,12 @@ export interface Handle {
   readonly blocks: Readonly<Record<string, number>>;
 }
 
+/** Cuts a handle ID at the first carriage return: old migrations stored one (I§2.5). */
+export function sanitised(handle: string): string {
+  const end = handle.indexOf("\r");
+  return end < 0 ? handle : handle.slice(0, end);
+}
+
 /** A node or a namespace, as far as selectors need it. */
 export type LabelledObject = Pick<Metadata, "name" | "labels">;
 

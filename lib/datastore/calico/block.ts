@@ -5,7 +5,7 @@
 import { type Address, addressAt, bitsOf, type Prefix, parsePrefix } from "../../addresses/address.ts";
 import { type Fields, field, has, isNumber, listOf, mapOf, objects, section, text, texts } from "../../json/decode.ts";
 import type { Selection } from "../../kubernetes/watch/kubernetes-feed.ts";
-import type { AllocationAttribute, Block, BlockOwner, Handle } from "../resources.ts";
+import { type AllocationAttribute, type Block, type BlockOwner, type Handle, sanitised } from "../resources.ts";
 import { type ApiGroup, type Codec, damaged, isMarked, named, nameOfBlock, nameOfHandle, resourceOf, type Spec } from "./codec.ts";
 
 const KIND = "IPAMBlock";
@@ -170,7 +170,7 @@ function decodeAttribute(stored: Fields): AllocationAttribute {
   const alternateOwner = texts(stored, "alternateOwnerAttrs");
   const releasedAt = text(stored, "releasedAt");
   return {
-    ...(has(stored, "handle_id") ? { handleId: untilCarriageReturn(text(stored, "handle_id")) } : {}),
+    ...(has(stored, "handle_id") ? { handleId: sanitised(text(stored, "handle_id")) } : {}),
     ...(isEmpty(activeOwner) ? {} : { activeOwner }),
     ...(isEmpty(alternateOwner) ? {} : { alternateOwner }),
     ...(releasedAt === "" ? {} : { releasedAt }),
@@ -263,7 +263,7 @@ export const handleCodec: Codec<string, Handle> = {
   members: new Set(["block", "deleted", "handleID"]),
   nameOf: nameOfHandle,
   // The object's name is the id in lower case: what is left of it where the spec has none.
-  decode: ({ metadata, spec }) => ({ id: untilCarriageReturn(text(spec, "handleID")) || metadata.name, blocks: handleCounts(spec) }),
+  decode: ({ metadata, spec }) => ({ id: sanitised(text(spec, "handleID")) || metadata.name, blocks: handleCounts(spec) }),
   encode: ({ id, blocks }) => ({ block: blocks, deleted: false, handleID: id }),
 };
 
@@ -277,10 +277,4 @@ export function handleCounts(spec: Fields): Readonly<Record<string, number>> {
     if (!Number.isSafeInteger(count) || count < 0) throw new Error(`block counts ${count} addresses of ${cidr}`);
   }
   return blocks;
-}
-
-/** Old migrations stored ids with a carriage return and more behind it (I§2.5). */
-export function untilCarriageReturn(id: string): string {
-  const end = id.indexOf("\r");
-  return end < 0 ? id : id.slice(0, end);
 }

@@ -15,12 +15,22 @@ import {
 } from "../../json/decode.ts";
 import type { EndpointKey, EndpointPort, WorkloadEndpoint } from "../../workload/endpoint.ts";
 import { affinityStateOf } from "../calico/affinity.ts";
-import { decodeBlock, encodeBlock, handleCounts, quoteSequenceNumbers, untilCarriageReturn, verifyBlock } from "../calico/block.ts";
+import { decodeBlock, encodeBlock, handleCounts, quoteSequenceNumbers, verifyBlock } from "../calico/block.ts";
 import { type Codec, named, resourceOf, type Spec, V3_GROUP } from "../calico/codec.ts";
 import { clusterInformationCodec, poolCodec, reservationCodec } from "../calico/pool.ts";
 import type { Kept } from "../calico/stored-kind.ts";
 import type { AffinityKey, Profile } from "../datastore.ts";
-import type { Block, BlockAffinity, BlockOwner, Handle, IPPool, IPReservation, IpamConfiguration, LabelledObject } from "../resources.ts";
+import {
+  type Block,
+  type BlockAffinity,
+  type BlockOwner,
+  type Handle,
+  type IPPool,
+  type IPReservation,
+  type IpamConfiguration,
+  type LabelledObject,
+  sanitised,
+} from "../resources.ts";
 import type { KeyValue } from "./answers.ts";
 
 export interface EtcdCodec<K, T> extends Pick<Codec<K, T>, "title" | "prepare" | "verify" | "oddityOf" | "members"> {
@@ -119,7 +129,7 @@ export const handleCodec: EtcdCodec<string, Handle> = flatCodec({
   members: new Set(["block", "deleted"]),
   prefix: HANDLES,
   keyOf: (id) => HANDLES + id,
-  decode: (stored, key) => ({ id: untilCarriageReturn(key.slice(HANDLES.length)), blocks: handleCounts(stored) }),
+  decode: (stored, key) => ({ id: sanitised(key.slice(HANDLES.length)), blocks: handleCounts(stored) }),
   encode: ({ blocks }) => ({ block: blocks, deleted: false }),
 });
 
