@@ -3,17 +3,17 @@
  * itself. An operation always finds its own last write, however late a watch shows it.
  */
 
+import { cidrKey } from "../../lib/addresses/address.ts";
 import type { Watched } from "../../lib/datastore/calico/stored-kind.ts";
 import type { AffinityKey, BlockAffinities, Collection, ListOptions, ReadOptions, Versioned } from "../../lib/datastore/datastore.ts";
-import {
-  type BlockAffinity,
-  type BlockOwner,
-  type ClusterInformation,
-  cidrKey,
-  type IPPool,
-  type IPReservation,
-  type IpamConfiguration,
-  type LabelledObject,
+import type {
+  BlockAffinity,
+  BlockOwner,
+  ClusterInformation,
+  IPPool,
+  IPReservation,
+  IpamConfiguration,
+  LabelledObject,
 } from "../../lib/datastore/resources.ts";
 import type { CacheState, ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
 

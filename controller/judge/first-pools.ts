@@ -4,6 +4,7 @@
  */
 import {
   bitsOf,
+  cidrKey,
   contains,
   covers,
   type Family,
@@ -157,5 +158,5 @@ function compare(a: bigint, b: bigint): number {
 
 /** Makes a name of an object: "nodes-10-244-0-0-24", "nodes-fd00-10---64". */
 function nameOfRange(range: Prefix): string {
-  return `nodes-${formatPrefix(range).replaceAll(/[.:/]/g, "-")}`;
+  return `nodes-${cidrKey(formatPrefix(range))}`;
 }

@@ -45,6 +45,11 @@ export function formatPrefix(prefix: Prefix): string {
   return `${formatAddress(prefix.address)}/${prefix.length}`;
 }
 
+/** Makes the name that Calico gives to objects of a CIDR (I§2.2), "10-244-0-0-16": every store lists them in its order. */
+export function cidrKey(cidr: string): string {
+  return cidr.replaceAll(".", "-").replaceAll(":", "-").replaceAll("/", "-");
+}
+
 /** Makes the prefix of one address: /32 or /128. */
 export function hostPrefix(address: Address): Prefix {
   return { address, length: bitsOf(address.family) };
@@ -97,8 +102,6 @@ export function bytesOf(address: Address): Uint8Array {
 function hostBits(prefix: Prefix): bigint {
   return BigInt(bitsOf(prefix.address.family) - prefix.length);
 }
-
-/** What an address is, apart from what can be done with one. */
 
 export type Family = 4 | 6;
 

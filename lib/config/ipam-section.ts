@@ -1,6 +1,6 @@
 /** Decodes the section `ipam` (C§1.2, I§1.3), Tortie's own keys included. */
 
-import { bitsOf, formatPrefix, LINK_LOCAL, maskPrefix, overlaps, type Prefix, parsePrefix } from "../addresses/address.ts";
+import { bitsOf, cidrKey, formatPrefix, LINK_LOCAL, maskPrefix, overlaps, type Prefix, parsePrefix } from "../addresses/address.ts";
 import { KeyError } from "../errors/errors.ts";
 import { isSubdomain } from "../system/subdomain.ts";
 import { anything, boolean, type Decoded, integer, list, record, text, texts } from "./codec.ts";
@@ -70,16 +70,11 @@ function localPool(given: GivenPool) {
     cidr,
     /** Default 26 for IPv4, 122 for IPv6. */
     blockSize: given.blockSize ?? BLOCK_SIZES[prefix?.address.family ?? 4].standard,
-    /** Default: the CIDR's name (I§2.2). */
-    name: given.name || poolNameOf(cidr),
+    /** Default: the CIDR's own name. */
+    name: given.name || cidrKey(cidr),
     /** Default true: traffic that leaves the pools is masqueraded. */
     natOutgoing: given.natOutgoing ?? true,
   };
-}
-
-/** Names a pool that has no name: the CIDR's own name (I§2.2), "10-244-0-0-16". */
-function poolNameOf(cidr: string): string {
-  return cidr.replaceAll(".", "-").replaceAll(":", "-").replaceAll("/", "-");
 }
 
 /**

@@ -2,6 +2,7 @@
  * Describes one kind of custom resource: its names on the wire, its spec to a value of the model and back, and the two groups that Calico's
  * resources come in (I§2.1).
  */
+import { cidrKey } from "../../addresses/address.ts";
 import type { Environment } from "../../cni/protocol.ts";
 import type { NetworkConfig } from "../../config/decode.ts";
 import { messageOf } from "../../errors/errors.ts";
@@ -12,7 +13,6 @@ import { sha256 } from "../../system/hash.ts";
 import { isSubdomain } from "../../system/subdomain.ts";
 import type { AffinityKey } from "../datastore.ts";
 import { DatastoreError } from "../errors.ts";
-import { cidrKey } from "../resources.ts";
 
 /** The two groups of Calico's custom resources; a cluster has one of them. */
 export const LEGACY_GROUP = "crd.projectcalico.org/v1";

@@ -2,6 +2,7 @@
  * Describes each kind of object in the local store: its key, and its text to a value of the model and back. But for blocks it is one JSON
  * text with the model's own names, checked field by field when it is read.
  */
+import { cidrKey } from "../../addresses/address.ts";
 import type { IdentityRecord } from "../../identity/identity-object.ts";
 import {
   isBoolean,
@@ -29,7 +30,6 @@ import {
   type BlockAffinity,
   type BlockOwner,
   type ClusterInformation,
-  cidrKey,
   type Handle,
   hasRoom,
   type IPPool,
