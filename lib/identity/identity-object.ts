@@ -1,5 +1,5 @@
 /** Converts TortieIdentity, the object of an identity, whose name is the identity's number (P§1.13). */
-import { type Fields, section, text, textList } from "../json/decode.ts";
+import { type Fields, type Readers, readAll, section, text, textList } from "../json/decode.ts";
 import { metadataOf } from "../kubernetes/objects.ts";
 import type { Selection } from "../kubernetes/watch/kubernetes-feed.ts";
 import type { LabelSet } from "./labels.ts";
@@ -43,35 +43,28 @@ export interface IdentityStore {
   delete(identity: StoredIdentity): Promise<boolean>;
 }
 
+/** Members of an identity wherever it is kept. A later version may give `state` other values. */
+export const IDENTITY_MEMBERS: Readers<Omit<IdentityRecord, "number" | "keeper">> = {
+  key: text,
+  labels: textList,
+  state: (stored, name) => (text(stored, name) === "retired" ? "retired" : "active"),
+  retiredAt: text,
+  createdBy: text,
+  createdAt: text,
+};
+
 export const IDENTITIES: Selection<StoredIdentity> = { name: IDENTITY_PLURAL, path: IDENTITY_PATH, decode: decodeIdentity };
 
 /** @throws Error where the name is no number, or a field is of the wrong type */
 export function decodeIdentity(object: Fields): StoredIdentity {
   const { name, uid, resourceVersion } = metadataOf(object);
-  const spec = section(object, "spec");
-  return {
-    number: numberOf(name),
-    key: text(spec, "key"),
-    labels: textList(spec, "labels"),
-    state: stateOf(spec),
-    retiredAt: text(spec, "retiredAt"),
-    createdBy: text(spec, "createdBy"),
-    createdAt: text(spec, "createdAt"),
-    keeper: "",
-    uid,
-    resourceVersion,
-  };
+  return { number: numberOf(name), ...readAll(IDENTITY_MEMBERS, section(object, "spec")), keeper: "", uid, resourceVersion };
 }
 
 /** Reads the name of an identity. @throws Error where it is no number */
 export function numberOf(name: string): number {
   if (!/^[1-9][0-9]{0,9}$/.test(name)) throw new Error(`the name ${JSON.stringify(name)} is no number`);
   return Number(name);
-}
-
-/** Reads `state`, which a later version may give other values. */
-export function stateOf(stored: Fields): IdentityState {
-  return text(stored, "state") === "retired" ? "retired" : "active";
 }
 
 /** Makes the object to be created. */

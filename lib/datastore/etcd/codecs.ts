@@ -1,5 +1,5 @@
 /** Describes each kind of object in etcd: where its keys lie, and its JSON to a value of the model and back (I§2.9, C§7.4). */
-import { type IdentityRecord, numberOf, stateOf } from "../../identity/identity-object.ts";
+import { IDENTITY_MEMBERS, type IdentityRecord, numberOf } from "../../identity/identity-object.ts";
 import {
   type Fields,
   flag,
@@ -160,17 +160,12 @@ const IDENTITIES = "/calico/tortie/identities/";
 
 export const identityCodec: EtcdCodec<number, IdentityRecord> = flatCodec({
   title: "Identity",
-  members: new Set(["key", "labels", "state", "retiredAt", "createdBy", "createdAt", "keeper"]),
+  members: new Set([...Object.keys(IDENTITY_MEMBERS), "keeper"]),
   prefix: IDENTITIES,
   keyOf: (number) => IDENTITIES + number,
   decode: (stored, key) => ({
     number: numberOf(key.slice(IDENTITIES.length)),
-    key: text(stored, "key"),
-    labels: textList(stored, "labels"),
-    state: stateOf(stored),
-    retiredAt: text(stored, "retiredAt"),
-    createdBy: text(stored, "createdBy"),
-    createdAt: text(stored, "createdAt"),
+    ...readAll(IDENTITY_MEMBERS, stored),
     keeper: text(stored, "keeper"),
   }),
   encode: ({ number: _, ...identity }) => identity,
