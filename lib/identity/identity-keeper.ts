@@ -9,7 +9,7 @@ import type { AgentLog } from "../resident/agent-log.ts";
 import { Observations } from "../resident/observations.ts";
 import type { Clock } from "../system/waiting.ts";
 import { IdentityIndex, type IdentityStore, type StoredIdentity } from "./identity-object.ts";
-import { IdentityWriter } from "./identity-writer.ts";
+import { ensureIdentity } from "./identity-writer.ts";
 import { isTooLong, type LabelSet } from "./labels.ts";
 
 const UNUSED_MS = 15 * 60_000;
@@ -59,7 +59,6 @@ interface Judgement extends IdentityFacts {
 
 export class IdentityKeeper {
   readonly #parts: IdentityKeeperParts;
-  readonly #writer: IdentityWriter;
   readonly #unused: Observations;
   /** Numbers of the sets that pods have, so that one which is deleted by hand comes again under its number. */
   #numbers = new Map<string, number>();
@@ -74,7 +73,6 @@ export class IdentityKeeper {
 
   constructor(parts: IdentityKeeperParts) {
     this.#parts = parts;
-    this.#writer = new IdentityWriter(parts.store);
     this.#unused = new Observations(parts.clock);
   }
 
@@ -176,9 +174,9 @@ export class IdentityKeeper {
 
   /** @returns whether it was this process that created it */
   async #create(set: LabelSet, { index, identities }: Judgement): Promise<boolean> {
-    const { log, clock, onChange } = this.#parts;
+    const { store, log, clock, onChange } = this.#parts;
     const before = this.#numbers.get(set.key);
-    const written = await this.#writer.ensure(set, index, before);
+    const written = await ensureIdentity(store, set, index, before);
     if (written === undefined) {
       const message = `identity-crowded: each number of ${set.key} is another's; there are ${identities.length} identities`;
       this.#crowded.set(set.key, message);

@@ -15,44 +15,41 @@ interface WrittenIdentity {
   readonly isNew: boolean;
 }
 
-export class IdentityWriter {
-  readonly #store: Pick<IdentityStore, "create" | "get" | "setState">;
-
-  constructor(store: Pick<IdentityStore, "create" | "get" | "setState">) {
-    this.#store = store;
+/**
+ * Creates the identity, or finds the one that somebody else has created.
+ *
+ * @param known what is there already: numbers of others are skipped without a request
+ * @param before the number that the set had, which is tried first
+ * @returns `undefined` where every candidate is another set's
+ * @throws what the store throws
+ */
+export async function ensureIdentity(
+  store: IdentityStore,
+  set: LabelSet,
+  known: IdentityIndex,
+  before?: number,
+): Promise<WrittenIdentity | undefined> {
+  const numbers = new Set([...(before === undefined ? [] : [before]), ...candidatesOf(set.key)]);
+  for (const number of numbers) {
+    const there = known.get(number);
+    if (there !== undefined && there.key !== set.key) continue;
+    const owner = await claim(store, number, set);
+    if (owner !== "another") return { number, isNew: owner === "new" };
   }
+  return undefined;
+}
 
-  /**
-   * Creates the identity, or finds the one that somebody else has created.
-   *
-   * @param known what is there already: numbers of others are skipped without a request
-   * @param before the number that the set had, which is tried first
-   * @returns `undefined` where every candidate is another set's
-   * @throws what the store throws
-   */
-  async ensure(set: LabelSet, known: IdentityIndex, before?: number): Promise<WrittenIdentity | undefined> {
-    const numbers = new Set([...(before === undefined ? [] : [before]), ...candidatesOf(set.key)]);
-    for (const number of numbers) {
-      const there = known.get(number);
-      if (there !== undefined && there.key !== set.key) continue;
-      const owner = await this.#claim(number, set);
-      if (owner !== "another") return { number, isNew: owner === "new" };
-    }
-    return undefined;
+/** @returns whose number it is now: it was created for the set, or is the set's already, or another's */
+async function claim(store: IdentityStore, number: number, set: LabelSet): Promise<"new" | "ours" | "another"> {
+  for (let tries = 0; tries < MOST_TRIES; tries++) {
+    if (await store.create(number, set)) return "new";
+    const there = await store.get(number);
+    // It was deleted between the two requests.
+    if (there === undefined) continue;
+    if (there.key !== set.key) return "another";
+    // One that has changed since it was read is looked at again when the watch shows it.
+    if (there.state === "retired") await store.setState(there, undefined);
+    return "ours";
   }
-
-  /** @returns whose number it is now: it was created for the set, or is the set's already, or another's */
-  async #claim(number: number, set: LabelSet): Promise<"new" | "ours" | "another"> {
-    for (let tries = 0; tries < MOST_TRIES; tries++) {
-      if (await this.#store.create(number, set)) return "new";
-      const there = await this.#store.get(number);
-      // It was deleted between the two requests.
-      if (there === undefined) continue;
-      if (there.key !== set.key) return "another";
-      // One that has changed since it was read is looked at again when the watch shows it.
-      if (there.state === "retired") await this.#store.setState(there, undefined);
-      return "ours";
-    }
-    throw new Error(`identity ${number} is there and is not: it was refused and not found ${MOST_TRIES} times`);
-  }
+  throw new Error(`identity ${number} is there and is not: it was refused and not found ${MOST_TRIES} times`);
 }

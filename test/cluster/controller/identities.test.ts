@@ -2,8 +2,8 @@
 import { objectsOf } from "../../../controller/duties/identities.ts";
 import type { ClusterView } from "../../../controller/view/cluster-view.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
-import { IDENTITY_PATH, IDENTITY_PLURAL, IdentityIndex, newIdentity } from "../../../lib/identity/identity-object.ts";
-import { IdentityWriter } from "../../../lib/identity/identity-writer.ts";
+import { IDENTITY_PATH, IDENTITY_PLURAL, IdentityIndex, type IdentityStore, newIdentity } from "../../../lib/identity/identity-object.ts";
+import { ensureIdentity } from "../../../lib/identity/identity-writer.ts";
 import { type LabelSet, labelSetOf, labelsOfPod } from "../../../lib/identity/labels.ts";
 import { candidatesOf } from "../../../lib/identity/numbers.ts";
 import { createApiClient } from "../../../lib/kubernetes/client/client.ts";
@@ -39,10 +39,10 @@ const keys = async () => [...(await stored())].map(([number, spec]): [number, un
 const stateOf = async (number: number) => memberAt((await stored()).get(number), "state");
 
 /** As `controllers` processes would, each with its own connection and what it believes is there. */
-async function writers(count: number): Promise<readonly IdentityWriter[]> {
+async function writers(count: number): Promise<readonly IdentityStore[]> {
   const kubernetes = { kubeconfig: await cluster.kubeconfigFor("controller") };
   const api = resolveApiConfig(decodeNetworkConfig({ datastore_type: "kubernetes", qps: 1000, burst: 1000, kubernetes }), {});
-  return Array.from({ length: count }, () => new IdentityWriter(objectsOf({ client: createApiClient(api), clock: SYSTEM_CLOCK })));
+  return Array.from({ length: count }, () => objectsOf({ client: createApiClient(api), clock: SYSTEM_CLOCK }));
 }
 
 const identityOf = ({ identities }: ClusterView, wanted: number) => identities?.identities.find(({ number }) => number === wanted);
@@ -52,7 +52,7 @@ const NOTHING_KNOWN = new IdentityIndex([]);
 describe("Writers that all create identities at once", () => {
   it("I2: get one object with one number for one set of labels, whichever of 50 wins", async () => {
     const set = setOf("web");
-    const written = await Promise.all((await writers(50)).map((writer) => writer.ensure(set, NOTHING_KNOWN)));
+    const written = await Promise.all((await writers(50)).map((writer) => ensureIdentity(writer, set, NOTHING_KNOWN)));
     expect(written.filter((one) => one?.isNew === true)).toHaveLength(1);
     expect(new Set(written.map((one) => one?.number))).toEqual(new Set([numberOf(set)]));
     expect(await keys()).toEqual([[numberOf(set), set.key]]);
@@ -62,7 +62,8 @@ describe("Writers that all create identities at once", () => {
     const written = await Promise.all(
       (await writers(10)).map(async (writer, index) => {
         const numbers: number[] = [];
-        for (let set = 0; set < 100; set++) numbers.push((await writer.ensure(setOf(`app-${index}-${set}`), NOTHING_KNOWN))?.number ?? 0);
+        for (let set = 0; set < 100; set++)
+          numbers.push((await ensureIdentity(writer, setOf(`app-${index}-${set}`), NOTHING_KNOWN))?.number ?? 0);
         return numbers;
       }),
     );
@@ -76,7 +77,7 @@ describe("Writers that all create identities at once", () => {
     const set = setOf("web");
     const [first = 0, second = 0] = candidatesOf(set.key);
     await cluster.api("POST", IDENTITY_PATH, newIdentity(first, setOf("other"), "test", new Date().toISOString()));
-    const written = await Promise.all((await writers(10)).map((writer) => writer.ensure(set, NOTHING_KNOWN)));
+    const written = await Promise.all((await writers(10)).map((writer) => ensureIdentity(writer, set, NOTHING_KNOWN)));
     expect(new Set(written.map((one) => one?.number))).toEqual(new Set([second]));
     expect((await stored()).size).toBe(2);
   });
