@@ -8,7 +8,7 @@ import type { Environment } from "../lib/cni/protocol.ts";
 import { chooseDatastore } from "../lib/config/datastore-choice.ts";
 import type { NetworkConfig } from "../lib/config/decode.ts";
 import type { Logger } from "../lib/log/logger.ts";
-import { statusOf } from "../lib/system/files.ts";
+import { statusIfSeen } from "../lib/system/files.ts";
 import { createHost, type Host, type HostParts } from "./host.ts";
 
 export interface HostsOptions {
@@ -83,13 +83,9 @@ function closeLater(host: Host): void {
 function sourceOf(config: NetworkConfig, env: Environment): string | undefined {
   const isLocal = chooseDatastore(config, env) === "local";
   const path = isLocal ? config.datastorePath : env.CALICO_KUBECONFIG || config.kubernetes.kubeconfig || env.KUBECONFIG;
-  try {
-    const status = path === undefined ? undefined : statusOf(path);
-    // A local store is written to all the time.
-    return isLocal ? status?.identity : status && `${status.identity} ${status.modified}`;
-  } catch {
-    return undefined;
-  }
+  const status = path === undefined ? undefined : statusIfSeen(path);
+  // A local store is written to all the time.
+  return isLocal ? status?.identity : status && `${status.identity} ${status.modified}`;
 }
 
 /** Joins everything that `openDatastore` reads of either. */

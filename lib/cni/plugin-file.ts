@@ -1,5 +1,5 @@
 /** Finds files of CNI_PATH, and the one that is running. Throws nothing: also part of the short way to the agent (A§3.10). */
-import { isExecutable, statusOf } from "../system/files.ts";
+import { isExecutable, statusIfSeen } from "../system/files.ts";
 
 interface PluginFiles {
   /** Of CNI_PATH, each once, without empty ones. */
@@ -16,21 +16,12 @@ interface PluginFiles {
  */
 export function lookUpPlugin(name: string, cniPath: string): PluginFiles {
   const directories = [...new Set(cniPath.split(":"))].filter((directory) => directory !== "");
-  const candidates = directories.map((directory) => `${directory}/${name}`).filter((path) => look(path)?.isFile === true);
+  const candidates = directories.map((directory) => `${directory}/${name}`).filter((path) => statusIfSeen(path)?.isFile === true);
   return { directories, candidates, executable: candidates.find(isExecutable) };
 }
 
 /** Tells whether `path` is the very file that is running: same device, same inode. */
 export function isRunningExecutable(path: string): boolean {
-  const file = look(path);
-  return file !== undefined && file.identity === look("/proc/self/exe")?.identity;
-}
-
-/** What cannot be looked at is as good as not there. */
-function look(path: string): ReturnType<typeof statusOf> {
-  try {
-    return statusOf(path);
-  } catch {
-    return undefined;
-  }
+  const file = statusIfSeen(path);
+  return file !== undefined && file.identity === statusIfSeen("/proc/self/exe")?.identity;
 }

@@ -129,6 +129,15 @@ export function isThere(path: string): boolean {
 }
 
 /** Tells whether this process may execute the file. */
+/** Does as `statusOf`, for callers to whom what cannot be looked at is as good as not there. */
+export function statusIfSeen(path: string): FileStatus | undefined {
+  try {
+    return statusOf(path);
+  } catch {
+    return undefined;
+  }
+}
+
 export function isExecutable(path: string): boolean {
   try {
     accessSync(path, constants.X_OK);

@@ -8,7 +8,7 @@
 
 import { TortieError } from "../errors/errors.ts";
 import { errnoName, errnoText } from "./errno.ts";
-import { type FileStatus, statusOf } from "./files.ts";
+import { statusIfSeen } from "./files.ts";
 import { lastErrno, libc } from "./libc.ts";
 import { refusedVariables } from "./refused-variables.ts";
 
@@ -87,21 +87,13 @@ interface Trusted {
  * @returns what is wrong with the file, as a sentence; `undefined` when nothing is, or nothing is there
  */
 export function exposureOf({ path, isSecret }: Trusted, ourselves = process.geteuid?.() ?? 0): string | undefined {
-  const status = look(path);
+  // A file that cannot be examined is reported by the code that needs it.
+  const status = statusIfSeen(path);
   if (status === undefined) return undefined;
   if (status.owner !== 0 && status.owner !== ourselves) return `${path} belongs to user ${status.owner}`;
   if ((status.mode & GROUP_OR_OTHERS_WRITE) !== 0) return `${path} may be written by others than its owner`;
   if (isSecret && (status.mode & OTHERS_READ) !== 0) return `${path} may be read by everybody`;
   return undefined;
-}
-
-/** A file that cannot be examined is reported by the code that needs it. */
-function look(path: string): FileStatus | undefined {
-  try {
-    return statusOf(path);
-  } catch {
-    return undefined;
-  }
 }
 
 /**

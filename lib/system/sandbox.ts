@@ -6,7 +6,7 @@
  * and the open descriptor keeps both from being used again while the `Sandbox` exists; the cookie tells it from those before and after.
  */
 import { TortieError } from "../errors/errors.ts";
-import { closeFile, statusOf, statusOfOpen } from "./files.ts";
+import { closeFile, statusIfSeen, statusOfOpen } from "./files.ts";
 import { isOwnIdentity, netnsCookie, type OpenNamespace, OWN_REFUSED, openNamespace } from "./netns.ts";
 
 /** A sandbox as somebody saw it earlier. */
@@ -125,7 +125,7 @@ export class Sandbox implements OpenNamespace {
    * @throws TortieError `netns-changed`
    */
   assertCurrent(): void {
-    if (this.isAtPath && identityAt(this.path) !== this.identity) throw changed(seenOf(this));
+    if (this.isAtPath && statusIfSeen(this.path)?.identity !== this.identity) throw changed(seenOf(this));
   }
 
   [Symbol.dispose](): void {
@@ -173,14 +173,6 @@ function unlessOwn({ close }: Descriptor, { allowsOwn = false }: SandboxOptions,
 function openNamespaceOf(pid: number, fd: number): number | undefined {
   try {
     return openNamespace(`/proc/${pid}/fd/${fd}`).fd;
-  } catch {
-    return undefined;
-  }
-}
-
-function identityAt(path: string): string | undefined {
-  try {
-    return statusOf(path)?.identity;
   } catch {
     return undefined;
   }
