@@ -4,7 +4,7 @@ import { type Address, hostPrefix, type Prefix } from "../lib/addresses/address.
 import type { NetworkConfig } from "../lib/config/decode.ts";
 import { DatastoreError, isDatastoreFailure, isRefusal } from "../lib/datastore/errors.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
-import { closeFile, directoryOf, makeDirectories, O_CREAT, O_WRONLY, openFile, statusOf } from "../lib/system/files.ts";
+import { closeFile, O_CREAT, O_WRONLY, openMakingDirectories, statusOf } from "../lib/system/files.ts";
 import { shortageText } from "./allocator/assign.ts";
 import { isGone } from "./allocator/release-ips.ts";
 import {
@@ -204,8 +204,7 @@ export async function upgradeLabelsOnce(
     }
   }
   try {
-    makeDirectories(directoryOf(marker), 0o755);
-    closeFile(openFile(marker, O_WRONLY | O_CREAT, 0o644));
+    closeFile(openMakingDirectories(marker, O_WRONLY | O_CREAT, 0o644));
   } catch (error) {
     // The next ADD does it again, which is harmless.
     log.error(`cannot write ${marker}: ${messageOf(error)}`);

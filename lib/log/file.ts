@@ -4,19 +4,8 @@
  */
 
 import { messageOf } from "../errors/errors.ts";
-import { systemErrorCode, systemErrorText } from "../system/errno.ts";
-import {
-  closeFile,
-  directoryOf,
-  makeDirectories,
-  O_APPEND,
-  O_CREAT,
-  O_NONBLOCK,
-  O_WRONLY,
-  openFile,
-  statusOfOpen,
-  writeAll,
-} from "../system/files.ts";
+import { systemErrorText } from "../system/errno.ts";
+import { closeFile, O_APPEND, O_CREAT, O_NONBLOCK, O_WRONLY, openMakingDirectories, statusOfOpen, writeAll } from "../system/files.ts";
 
 const BYTES_PER_MEGABYTE = 1_000_000;
 
@@ -77,23 +66,13 @@ interface Appended {
 }
 
 function append(path: string, lines: Uint8Array): Appended {
-  const fd = openForAppend(path);
+  const fd = openMakingDirectories(path, APPEND, 0o644);
   try {
     writeAll(fd, lines, path, WRITE_LIMIT_MS);
     const { size, links } = statusOfOpen(fd);
     return { size, isRemoved: links === 0 };
   } finally {
     closeFile(fd);
-  }
-}
-
-function openForAppend(path: string): number {
-  try {
-    return openFile(path, APPEND, 0o644);
-  } catch (error) {
-    if (systemErrorCode(error) !== "ENOENT") throw error;
-    makeDirectories(directoryOf(path), 0o755);
-    return openFile(path, APPEND, 0o644);
   }
 }
 

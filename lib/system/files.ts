@@ -63,6 +63,17 @@ export function openFile(path: string, flags: number, mode = 0): number {
   return attempt("open", path, () => openSync(path, flags, mode));
 }
 
+/** Does as `openFile`; where a directory above is missing, makes it with mode 0755: at most once after each boot. */
+export function openMakingDirectories(path: string, flags: number, mode: number): number {
+  try {
+    return openFile(path, flags, mode);
+  } catch (error) {
+    if (systemErrorCode(error) !== "ENOENT") throw error;
+    makeDirectories(directoryOf(path), 0o755);
+    return openFile(path, flags, mode);
+  }
+}
+
 export function closeFile(fd: number): void {
   closeSync(fd);
 }
@@ -118,6 +129,15 @@ export function statusOf(path: string): FileStatus | undefined {
   return unlessMissing(() => readStatus(path, () => statSync(path, { bigint: true })));
 }
 
+/** Does as `statusOf`, for callers to whom what cannot be looked at is as good as not there. */
+export function statusIfSeen(path: string): FileStatus | undefined {
+  try {
+    return statusOf(path);
+  } catch {
+    return undefined;
+  }
+}
+
 /** Status of an open file. @throws SystemError */
 export function statusOfOpen(fd: number): FileStatus {
   return readStatus(`descriptor ${fd}`, () => fstatSync(fd, { bigint: true }));
@@ -129,15 +149,6 @@ export function isThere(path: string): boolean {
 }
 
 /** Tells whether this process may execute the file. */
-/** Does as `statusOf`, for callers to whom what cannot be looked at is as good as not there. */
-export function statusIfSeen(path: string): FileStatus | undefined {
-  try {
-    return statusOf(path);
-  } catch {
-    return undefined;
-  }
-}
-
 export function isExecutable(path: string): boolean {
   try {
     accessSync(path, constants.X_OK);

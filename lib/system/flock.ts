@@ -3,8 +3,8 @@
  * (I§1.8).
  */
 import { constants, readFileSync, statSync } from "node:fs";
-import { errnoName, errnoText, systemErrorCode } from "./errno.ts";
-import { closeFile, directoryOf, isThere, makeDirectories, openFile } from "./files.ts";
+import { errnoName, errnoText } from "./errno.ts";
+import { closeFile, isThere, openMakingDirectories } from "./files.ts";
 import { lastErrno, libc } from "./libc.ts";
 
 /** include/uapi/asm-generic/fcntl.h */
@@ -42,7 +42,7 @@ export function tryShareFile(path: string): Disposable | undefined {
 }
 
 function tryLock(path: string, kind: typeof LOCK_EX | typeof LOCK_SH): Disposable | undefined {
-  const fd = openLock(path);
+  const fd = openMakingDirectories(path, OPEN_LOCK, 0o600);
   if (flock(fd, kind | LOCK_NB, path)) return held(fd);
   closeFile(fd);
   return undefined;
@@ -53,7 +53,7 @@ function tryLock(path: string, kind: typeof LOCK_EX | typeof LOCK_SH): Disposabl
  * that are held for a few synchronous calls, never for the node's (ipam-plugin/node-lock.ts).
  */
 export function lockFile(path: string): Disposable {
-  const fd = openLock(path);
+  const fd = openMakingDirectories(path, OPEN_LOCK, 0o600);
   // The runtime may overwrite errno between the call and the look at it, so only success counts as success.
   while (!flock(fd, LOCK_EX, path)) Bun.sleepSync(PAUSE_MS);
   return held(fd);
@@ -66,17 +66,6 @@ function held(fd: number): Disposable {
       closeFile(fd);
     },
   };
-}
-
-/** The directory is missing at most once after each boot, so it is made only when the open says so. */
-function openLock(path: string): number {
-  try {
-    return openFile(path, OPEN_LOCK, 0o600);
-  } catch (error) {
-    if (systemErrorCode(error) !== "ENOENT") throw error;
-    makeDirectories(directoryOf(path), 0o755);
-    return openFile(path, OPEN_LOCK, 0o600);
-  }
 }
 
 /** @returns whether this call took the lock; `false` when another holder has it. @throws Error for every other failure */
