@@ -2,20 +2,7 @@
  * Reads and writes the files that plugins and an agent that is away leave for each other: records of what plugins attached, DELs that wait
  * for the agent, and the agent's own records, as far as a plugin can read them.
  */
-import {
-  closeSync,
-  existsSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  type Stats,
-  statSync,
-  unlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, type Stats, statSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
 import { type AttachmentId, fileKey } from "../lib/cni/attachment-id.ts";
 import { messageOf } from "../lib/errors/errors.ts";
@@ -23,6 +10,7 @@ import { field, isBoolean, isNumber, isText, optional, parseObject } from "../li
 import { unlessMissing } from "../lib/system/files.ts";
 import { tryLockFile, tryShareFile } from "../lib/system/flock.ts";
 import { bootTimeMs } from "../lib/system/libc.ts";
+import { writeWhole } from "../lib/system/write-whole.ts";
 import { type CniCall, readSettings } from "./call.ts";
 import { callFields, decodeCall } from "./call-body.ts";
 import { decodeRecord, decodeSettled, type EndpointRecord, encodeRecord, RECORD_FILE } from "./record.ts";
@@ -45,25 +33,9 @@ class AttachmentFiles {
   }
 
   /** @throws an error of node:fs */
-  protected replace(key: string, text: string, { flush }: { readonly flush: boolean }): void {
-    const path = this.pathOf(key);
-    // The name is this process's own: two plugins may work on two attachments at once, and one that was killed leaves its file.
-    const temporary = `${path}.${process.pid}.tmp`;
+  protected replace(key: string, text: string, isDurable: boolean): void {
     this.makeDirectory();
-    try {
-      writeFileSync(temporary, text, { mode: 0o600, flush });
-      renameSync(temporary, path);
-    } catch (error) {
-      unlessMissing(() => unlinkSync(temporary));
-      throw error;
-    }
-    if (!flush) return;
-    const directory = openSync(this.directory, "r");
-    try {
-      fsyncSync(directory);
-    } finally {
-      closeSync(directory);
-    }
+    writeWhole(this.pathOf(key), text, 0o600, isDurable);
   }
 
   /** @returns `undefined` when it is gone */
@@ -108,7 +80,7 @@ export interface FoundRecords {
 export class DirectRecords extends AttachmentFiles {
   /** Replaces the attachment's record as a whole. @throws an error of node:fs */
   write(record: EndpointRecord): void {
-    this.replace(fileKey(record.attachment), encodeRecord(record), { flush: false });
+    this.replace(fileKey(record.attachment), encodeRecord(record), false);
   }
 
   /** Succeeds if there is none. */
@@ -216,7 +188,7 @@ export class DeleteQueueFiles extends AttachmentFiles {
     if (this.#statusOf(key) === undefined && this.names().filter((one) => one.key !== undefined).length >= this.#limit) return false;
     using _ = await this.#inTime(tryShareFile);
     const text = JSON.stringify({ ...callFields(call), queuedBootMs: bootTimeMs(), isServed: isServed || undefined });
-    this.replace(key, text, { flush: true });
+    this.replace(key, text, true);
     return true;
   }
 

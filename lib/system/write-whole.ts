@@ -9,27 +9,31 @@ import { lastErrno, libc } from "./libc.ts";
 
 let written = 0;
 
-/** @param mode of the file, whatever the umask is @throws Error of node:fs */
-export function writeWhole(path: string, text: string, mode: number): void {
+/**
+ * @param mode of the file, whatever the umask is
+ * @param isDurable it must also survive the end of the machine's power, which costs the two fsync
+ * @throws Error of node:fs
+ */
+export function writeWhole(path: string, text: string, mode: number, isDurable = true): void {
   // In the same directory, for rename(2); no two writers share a name.
   const draft = `${path}.${process.pid}-${++written}.tmp`;
   try {
-    writeSynced(draft, text, mode);
+    writeDraft(draft, text, mode, isDurable);
     renameSync(draft, path);
   } catch (error) {
     rmSync(draft, { force: true });
     throw error;
   }
-  syncDirectory(directoryOf(path));
+  if (isDurable) syncDirectory(directoryOf(path));
 }
 
-function writeSynced(path: string, text: string, mode: number): void {
+function writeDraft(path: string, text: string, mode: number, isDurable: boolean): void {
   const fd = openSync(path, "wx", mode);
   try {
     const bytes = new TextEncoder().encode(text);
     for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at);
     fchmodSync(fd, mode);
-    fsyncSync(fd);
+    if (isDurable) fsyncSync(fd);
   } finally {
     closeSync(fd);
   }
