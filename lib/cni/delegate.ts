@@ -3,7 +3,7 @@
 import { ForeignCniError, TortieError } from "../errors/errors.ts";
 import { parseJson } from "../json/parse.ts";
 import { JsonSyntaxError } from "../json/syntax-error.ts";
-import { isJsonObject, type JsonValue, memberOf } from "../json/value.ts";
+import { isJsonObject, type JsonObject, type JsonValue, memberOf } from "../json/value.ts";
 import { ProgramError, type ProgramExit, runProgram } from "../system/run-program.ts";
 import { lookUpPlugin } from "./plugin-file.ts";
 import type { CniCommand, CniResult, CniVersion, Environment } from "./protocol.ts";
@@ -31,13 +31,14 @@ export interface DelegateCall {
  * @throws ForeignCniError the error object it printed, unchanged
  * @throws TortieError `delegate-failed` (it could not be started, or failed without an error object), `delegate-timeout`, `delegate-output`
  */
-export async function runDelegate(executable: string, call: DelegateCall & { readonly command: CniCommand }): Promise<Uint8Array> {
-  const args = call.args === undefined ? {} : { CNI_ARGS: call.args };
-  const env = { ...call.env, ...args, CNI_COMMAND: call.command };
-  const { stdin, timeoutMs, standardError, signal } = call;
-  const { stdout, failure } = await runPlugin(executable, { stdin, env, timeoutMs, standardError, signal });
+export async function runDelegate(
+  executable: string,
+  { command, args, ...call }: DelegateCall & { readonly command: CniCommand },
+): Promise<Uint8Array> {
+  const env = { ...call.env, ...(args === undefined ? {} : { CNI_ARGS: args }), CNI_COMMAND: command };
+  const { stdout, failure } = await runPlugin(executable, { ...call, env });
   if (failure === undefined) return stdout;
-  throw errorOf(stdout) ?? new TortieError("delegate-failed", silentFailure(executable, call.command, stdout, failure));
+  throw errorOf(stdout) ?? new TortieError("delegate-failed", silentFailure(executable, command, stdout, failure));
 }
 
 /**
@@ -61,20 +62,21 @@ function parseOutput(executable: string, stdout: Uint8Array): JsonValue {
 
 /** Finds the error object in what a failed plugin printed. One without a code does not count, since code 0 would mean success. */
 function errorOf(stdout: Uint8Array): ForeignCniError | undefined {
-  const object = parseOrNothing(stdout);
-  if (!isJsonObject(object)) return undefined;
+  const object = printedObject(stdout);
+  if (object === undefined) return undefined;
   const [code, msg, details] = [memberOf(object, "code"), memberOf(object, "msg") ?? "", memberOf(object, "details") ?? undefined];
   if (typeof code !== "number" || !Number.isSafeInteger(code) || code <= 0) return undefined;
   if (typeof msg !== "string" || (details !== undefined && typeof details !== "string")) return undefined;
   return new ForeignCniError(code, msg, details);
 }
 
-function parseOrNothing(stdout: Uint8Array): JsonValue | undefined {
+/** Reads what a plugin printed, of which nothing need be JSON. */
+export function printedObject(stdout: Uint8Array): JsonObject | undefined {
   try {
-    return parseJson(stdout);
-  } catch (error) {
-    if (error instanceof JsonSyntaxError) return undefined;
-    throw error;
+    const value = parseJson(stdout);
+    return isJsonObject(value) ? value : undefined;
+  } catch {
+    return undefined;
   }
 }
 
@@ -97,16 +99,6 @@ function excerptOf(stdout: Uint8Array): string {
   return (text.split(/[{\n]/, 1)[0] ?? "").slice(0, EXCERPT).trim();
 }
 
-interface PluginRun {
-  readonly stdin: Uint8Array;
-  readonly env: Environment;
-  /** Milliseconds, over all attempts to start. */
-  readonly timeoutMs: number;
-  readonly standardError?: number | undefined;
-  /** Ends the run when it aborts. */
-  readonly signal?: AbortSignal | undefined;
-}
-
 /** A result has some hundred bytes; a program that prints this much is broken. */
 const MAX_STDOUT = 4 * 1024 * 1024;
 
@@ -116,7 +108,7 @@ const MAX_STDOUT = 4 * 1024 * 1024;
  * @throws TortieError `delegate-failed` when it cannot be started, `delegate-timeout`, `delegate-output` when it prints too much; the
  * signal's reason
  */
-async function runPlugin(executable: string, run: PluginRun): Promise<ProgramExit> {
+async function runPlugin(executable: string, run: Omit<DelegateCall, "args">): Promise<ProgramExit> {
   try {
     return await runProgram({ command: [executable], ...run, maxOutput: MAX_STDOUT });
   } catch (error) {

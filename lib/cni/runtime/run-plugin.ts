@@ -6,9 +6,8 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { messageOf, TortieError } from "../../errors/errors.ts";
 import { isText, listOf, parseObject } from "../../json/decode.ts";
-import { parseJson } from "../../json/parse.ts";
-import { isJsonObject, type JsonObject, stringifyJson } from "../../json/value.ts";
-import { findPlugin, runDelegate } from "../delegate.ts";
+import { stringifyJson } from "../../json/value.ts";
+import { findPlugin, printedObject, runDelegate } from "../delegate.ts";
 import { lookUpPlugin } from "../plugin-file.ts";
 import type { Environment } from "../protocol.ts";
 import type { Attachment, PluginRunner } from "./plugin-call.ts";
@@ -38,6 +37,7 @@ export function pluginRunner(settings: RunnerSettings, log: PluginLog): PluginRu
     using written = new WrittenText();
     try {
       const call = { command, stdin, env, timeoutMs: settings.timeoutSeconds * 1000, standardError: written.descriptor };
+      // Only ADD has something to say; what other operations print is not looked at.
       return printedObject(await runDelegate(executable, call));
     } catch (error) {
       throw crashOf(executable, command, error, written.text()) ?? error;
@@ -101,16 +101,6 @@ export function versionAsker({
     const answer = executable === undefined ? "" : await supportedVersions(executable, cniVersion);
     return typeof answer === "string" ? undefined : answer;
   };
-}
-
-/** Only ADD has something to say; what other operations print is not looked at. */
-function printedObject(stdout: Uint8Array): JsonObject | undefined {
-  try {
-    const value = parseJson(stdout);
-    return isJsonObject(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 /** A plugin has to answer at once: VERSION does nothing. */
