@@ -109,7 +109,7 @@ interface CniEnvironment {
 }
 
 /** Longest interface name in bytes: IFNAMSIZ less the terminating zero (include/uapi/linux/if.h). */
-const MAX_INTERFACE_NAME = 15;
+export const MAX_INTERFACE_NAME = 15;
 
 /**
  * Reads and checks the variables that `command` needs; what STATUS and GC do not need is empty, whatever the caller set.

@@ -4,6 +4,7 @@
  * And the host ends of its links (C§4.1).
  */
 
+import { MAX_INTERFACE_NAME } from "../cni/request.ts";
 import { TortieError } from "../errors/errors.ts";
 import { sha256 } from "../system/hash.ts";
 import type { WorkloadIdentity } from "./identity.ts";
@@ -120,9 +121,6 @@ function splitSegments(name: string): string[] {
   segments.push(segment);
   return segments;
 }
-
-/** Longest interface name: IFNAMSIZ less the terminating zero (include/uapi/linux/if.h). */
-const MAX_INTERFACE_NAME = 15;
 
 /** Digits of the digest, or characters of the container id. */
 const DISTINCT_CHARACTERS = 11;

@@ -8,6 +8,7 @@ import { KeyError, messageOf, TortieError } from "../../errors/errors.ts";
 import { parseJson } from "../../json/parse.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../json/value.ts";
 import { CNI_VERSIONS, type CniVersion } from "../protocol.ts";
+import { isCniName } from "../request.ts";
 
 /** One entry of `plugins`. */
 export interface PluginConf {
@@ -72,8 +73,7 @@ function chooseVersion(file: string, config: JsonObject): CniVersion {
 function networkName(file: string, config: JsonObject): string {
   const name = config.name;
   if (typeof name !== "string" || name === "") invalid(file, "name: the network's name is missing", "name");
-  // The specification's rule for network names; container ids follow the same one.
-  if (!/^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(name)) {
+  if (!isCniName(name)) {
     invalid(file, `name: "${name}" must start with a letter or digit and hold only letters, digits, "_", "." and "-"`, "name");
   }
   return name;

@@ -11,6 +11,7 @@ import type { JsonObject, JsonValue } from "../../json/value.ts";
 import { isJsonObject } from "../../json/value.ts";
 import { sha256 } from "../../system/hash.ts";
 import type { CniCommand, ValidAttachment } from "../protocol.ts";
+import { isCniName, MAX_INTERFACE_NAME } from "../request.ts";
 import type { Conflist, PluginConf } from "./conflist.ts";
 
 /**
@@ -84,9 +85,6 @@ export interface Attachment {
   readonly capabilityArgs: JsonObject | undefined;
 }
 
-/** Longest interface name: IFNAMSIZ less the terminating zero (include/uapi/linux/if.h). */
-const MAX_INTERFACE_NAME = 15;
-
 /** A name is one that `ip netns` keeps below /run/netns; anything with a slash is a path. */
 export function netnsPath(netns: string): string {
   return netns.includes("/") ? resolve(netns) : `/run/netns/${netns}`;
@@ -112,7 +110,7 @@ export function sandboxExists(netns: string): boolean {
  */
 export function checkAttachment(attachment: Attachment): Attachment {
   const { containerId, interfaceName, args } = attachment;
-  if (!/^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(containerId)) {
+  if (!isCniName(containerId)) {
     invalid(`container id "${containerId}" must start with a letter or digit and hold only letters, digits, "_", "." and "-"`);
   }
   if (interfaceName === "" || interfaceName.length > MAX_INTERFACE_NAME || /^\.\.?$|[/:\s]/.test(interfaceName)) {
