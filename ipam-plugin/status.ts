@@ -52,15 +52,16 @@ function poolsOfConfig(stored: readonly IPPool[], config: NetworkConfig, { datas
   return pools;
 }
 
-async function unavailableUnless<T>(what: string, probe: () => T): Promise<T> {
+/** Gives what the probe finds. @throws TortieError `status-unavailable` when it fails */
+export async function unavailableUnless<T>(what: string, probe: () => T | Promise<T>): Promise<T> {
   try {
-    return probe();
+    return await probe();
   } catch (error) {
     throw unavailable(what, error);
   }
 }
 
-function unavailable(what: string, cause: unknown): TortieError {
+export function unavailable(what: string, cause: unknown): TortieError {
   return new TortieError("status-unavailable", `${what}: ${messageOf(cause)}`, { cause });
 }
 

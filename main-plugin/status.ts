@@ -6,6 +6,7 @@
  * paused or does not answer, and a readiness gate that is closed, pass by themselves and do not concern the pods that run: they are lines
  * of the log, which `tortiectl cni status` shows (invariant 12).
  */
+import { unavailable, unavailableUnless } from "../ipam-plugin/status.ts";
 import { DatastoreError, inTime } from "../lib/datastore/errors.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { assertAddPossible, type NetworkCall } from "./call.ts";
@@ -54,16 +55,4 @@ async function isAnswering(call: NetworkCall, host: Host): Promise<boolean> {
 function passesByItself(error: unknown): boolean {
   if (error instanceof DatastoreError) return true;
   return error instanceof TortieError && ["cluster-not-ready", "datastore-object-missing"].includes(error.word);
-}
-
-async function unavailableUnless<T>(what: string, probe: () => Promise<T>): Promise<T> {
-  try {
-    return await probe();
-  } catch (error) {
-    throw unavailable(what, error);
-  }
-}
-
-function unavailable(what: string, cause: unknown): TortieError {
-  return new TortieError("status-unavailable", `${what}: ${messageOf(cause)}`, { cause });
 }

@@ -5,11 +5,12 @@
 import { type Address, type Family, formatAddress, hostPrefix, type Prefix } from "../../lib/addresses/address.ts";
 import type { CniCommand } from "../../lib/cni/protocol.ts";
 import { attachmentsToKeep } from "../../lib/config/decode.ts";
-import { messageOf, TortieError } from "../../lib/errors/errors.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
 import { isJsonObject } from "../../lib/json/value.ts";
 import { parseCniArgs, requestedAddresses } from "../../lib/workload/requested.ts";
 import type { IpamCall } from "../call.ts";
 import { refuseMissing } from "../check.ts";
+import { unavailable } from "../status.ts";
 import { type AttachmentOwner, type GrantFile, isSameOwner } from "./grant-directory.ts";
 import type { HostScope } from "./host-scope.ts";
 import { chooseOffset, formatRange } from "./range.ts";
@@ -96,7 +97,7 @@ async function status({ log }: HostScopeCall, hostScope: HostScope): Promise<voi
       if (isFull) log.error(`an ADD would fail: range is full: ${formatRange(range)}`);
     }
   } catch (error) {
-    throw new TortieError("status-unavailable", `host scope: ${messageOf(error)}`, { cause: error });
+    throw unavailable("host scope", error);
   }
 }
 
