@@ -7,7 +7,7 @@
 import { formatPrefix } from "../lib/addresses/address.ts";
 import { isCalicoIpam } from "../lib/config/ipam-section.ts";
 import type { KubernetesCore, RecordedAddresses } from "../lib/datastore/datastore.ts";
-import { endpointPorts } from "../lib/datastore/kubernetes/pod-endpoint.ts";
+import { assertScheduled, endpointPorts } from "../lib/datastore/kubernetes/pod-endpoint.ts";
 import { recordOfPod } from "../lib/datastore/kubernetes/pod-record.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import type { Namespace, NamespacedName, Pod } from "../lib/kubernetes/objects.ts";
@@ -100,13 +100,7 @@ async function readPlainContainer({ identity, endpointKey, requested }: AddCall,
 async function readPod(call: AddCall, core: KubernetesCore): Promise<Workload> {
   const { identity, config, requested } = call;
   const pod = await existingPod(call, core);
-  if (pod.nodeName === "") {
-    throw new TortieError(
-      "identity-invalid",
-      `error with field node (field should be assigned): pod ${pod.namespace}/${pod.name} is on no node yet`,
-      { next: "wait until the scheduler has chosen a node; spec.nodeName names it" },
-    );
-  }
+  assertScheduled(pod);
   const namespace = config.policy.type === "k8s" ? await namespaceOf(pod, config, core) : undefined;
   return {
     identity: pod.nodeName === identity.node ? { ...identity, endpoint: POD_ENDPOINT } : identity,

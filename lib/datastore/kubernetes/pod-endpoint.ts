@@ -15,7 +15,7 @@ import type { OnDamaged } from "../calico/stored-kind.ts";
 import type { Versioned, WorkloadEndpoints } from "../datastore.ts";
 import { DatastoreError } from "../errors.ts";
 import type { ApiCore } from "./api-core.ts";
-import { annotatingPatch, blankingPatch, CONTAINER_ID, patchPod, podOf } from "./pod-record.ts";
+import { annotatingPatch, blankingPatch, CONTAINER_ID, missing, patchPod, podOf } from "./pod-record.ts";
 
 const ORCHESTRATOR = "k8s";
 /** Written by Multus; passed on as it is (C§3.1). */
@@ -39,10 +39,7 @@ export function isEndpointPod(pod: Pick<Pod, "nodeName" | "isHostNetwork">): boo
 
 /** Makes the endpoint of what can be read. @throws TortieError `identity-invalid` when the pod is on no node: it has no name then */
 export function convertPod(pod: Pod, interfacePrefix?: string): ConvertedPod {
-  if (pod.nodeName === "") {
-    const problem = `error with field node (field should be assigned): pod ${pod.namespace}/${pod.name} is on no node yet`;
-    throw new TortieError("identity-invalid", problem, { next: "wait until the scheduler has chosen a node; spec.nodeName names it" });
-  }
+  assertScheduled(pod);
   const { namespace, nodeName: node, name, serviceAccountName } = pod;
   const identity = { orchestrator: ORCHESTRATOR, node, namespace, pod: name, containerId: "", endpoint: POD_ENDPOINT } as const;
   const { networks, isClaimed, problems: addressProblems } = addressesOfPod(pod);
@@ -71,6 +68,13 @@ export function convertPod(pod: Pod, interfacePrefix?: string): ConvertedPod {
     ...optionalParts(pod, controls),
   };
   return { endpoint, problems: [...addressProblems, ...prefixes.problems, ...nats.problems], warnings };
+}
+
+/** @throws TortieError `identity-invalid` when the pod is on no node */
+export function assertScheduled({ nodeName, namespace, name }: Pod): void {
+  if (nodeName !== "") return;
+  const problem = `error with field node (field should be assigned): pod ${namespace}/${name} is on no node yet`;
+  throw new TortieError("identity-invalid", problem, { next: "wait until the scheduler has chosen a node; spec.nodeName names it" });
 }
 
 function optionalParts(pod: Pod, qosControls: QosControls | undefined): Pick<WorkloadEndpoint, "annotations" | "qosControls"> {
@@ -136,8 +140,7 @@ export class PodEndpoints implements WorkloadEndpoints {
   async create(key: EndpointKey, value: WorkloadEndpoint): Promise<Versioned<WorkloadEndpoint>> {
     const pod = podOf(key);
     const there = pod && (await this.#core.pod(pod));
-    if (there === undefined)
-      throw new DatastoreError("not-found", `resource does not exist: WorkloadEndpoint(${key.namespace}/${key.name})`);
+    if (there === undefined) throw missing(key);
     return this.#annotate(there, there.uid, value);
   }
 
@@ -170,5 +173,5 @@ export class PodEndpoints implements WorkloadEndpoints {
 function mustBePod(key: EndpointKey): NamespacedName {
   const pod = podOf(key);
   if (pod !== undefined) return pod;
-  throw new DatastoreError("not-found", `resource does not exist: WorkloadEndpoint(${key.namespace}/${key.name}) is no Kubernetes pod's`);
+  throw missing(key, " is no Kubernetes pod's");
 }

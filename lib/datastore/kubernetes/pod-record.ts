@@ -155,6 +155,7 @@ function describe({ namespace, name }: NamespacedName): string {
   return `Pod(${namespace}/${name})`;
 }
 
-function missing({ namespace, name }: EndpointKey): DatastoreError {
-  return new DatastoreError("not-found", `resource does not exist: WorkloadEndpoint(${namespace}/${name})`);
+/** @param why goes on after the name */
+export function missing({ namespace, name }: EndpointKey, why = ""): DatastoreError {
+  return new DatastoreError("not-found", `resource does not exist: WorkloadEndpoint(${namespace}/${name})${why}`);
 }
