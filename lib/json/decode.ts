@@ -13,6 +13,15 @@ export function parseObject(text: string): Fields {
   return parsed;
 }
 
+/** Does as `parseObject`. @returns `undefined` for what is no JSON object */
+export function parsedObject(text: string): Fields | undefined {
+  try {
+    return parseObject(text);
+  } catch {
+    return undefined;
+  }
+}
+
 export function isObject(value: unknown): value is Fields {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -2,20 +2,7 @@
  * Decodes the Kubernetes objects that are not Calico's, as far as Tortie reads them. Absent, null and empty mean the same to the API, and
  * so they do here.
  */
-import {
-  type Fields,
-  flag,
-  isObject,
-  isText,
-  mapOf,
-  number,
-  objects,
-  parseObject,
-  section,
-  text,
-  textList,
-  texts,
-} from "../json/decode.ts";
+import { type Fields, flag, isText, mapOf, number, objects, parsedObject, section, text, textList, texts } from "../json/decode.ts";
 
 export interface NamespacedName {
   readonly namespace: string;
@@ -188,10 +175,6 @@ export function decodeNode(object: Fields): ClusterNode {
 
 /** Whatever else the annotation holds counts as no labels: a node must not lose its addresses for a slip in an annotation. */
 function labelsIn(annotation: string): Readonly<Record<string, string>> {
-  try {
-    const parsed = parseObject(annotation);
-    return isObject(parsed) && mapOf(isText)(parsed) ? parsed : {};
-  } catch {
-    return {};
-  }
+  const parsed = parsedObject(annotation);
+  return mapOf(isText)(parsed) ? parsed : {};
 }

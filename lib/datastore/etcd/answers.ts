@@ -4,7 +4,7 @@
  * that says what is wrong: no member has written such an answer, or it is not about what was asked.
  */
 import { messageOf } from "../../errors/errors.ts";
-import { type Fields, field, flag, isText, objects, parseObject, section, text } from "../../json/decode.ts";
+import { type Fields, field, flag, isObject, isText, objects, parsedObject, section, text } from "../../json/decode.ts";
 import { excerpt } from "../../log/format.ts";
 import type { Secrets } from "../../log/secrets.ts";
 import { DatastoreError, type DatastoreFailure } from "../errors.ts";
@@ -59,7 +59,7 @@ export function decisionOf(answer: Fields, key: string): Decision {
   if (flag(answer, "succeeded")) return { isDone: true, revision, there: undefined };
   const [first] = objects(answer, "responses");
   if (first === undefined) throw new Error("it has neither been done nor says what is there");
-  return { isDone: false, revision, there: pairsOf(field(first, "response_range", isRange), (there) => there === key)[0] };
+  return { isDone: false, revision, there: pairsOf(field(first, "response_range", isObject), (there) => there === key)[0] };
 }
 
 export function toBase64(plain: string): string {
@@ -68,10 +68,6 @@ export function toBase64(plain: string): string {
 
 function fromBase64(encoded: string): string {
   return new TextDecoder().decode(Uint8Array.fromBase64(encoded));
-}
-
-function isRange(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function checkedRevision(of: Fields, name: string): string {
@@ -86,22 +82,14 @@ function checkedRevision(of: Fields, name: string): string {
  * @throws EtcdError when it is no JSON object, or `read` refuses it
  */
 export function understood<T>(body: string, read: (answer: Fields) => T, url: string, secrets: Pick<Secrets, "redact">): T {
-  const json = parsed(body);
+  // The parser's own words quote what they stumble over, which may be a part of a secret.
+  const json = parsedObject(body);
   try {
     if (json !== undefined) return read(json);
   } catch (error) {
     throw notUnderstood(url, excerpt(secrets.redact(messageOf(error)), QUOTED));
   }
   throw notUnderstood(url, "it is no JSON object");
-}
-
-/** The parser's own words quote what they stumble over, which may be a part of a secret. */
-function parsed(body: string): Fields | undefined {
-  try {
-    return parseObject(body);
-  } catch {
-    return undefined;
-  }
 }
 
 /** What it answers to may have been done. */
@@ -116,7 +104,6 @@ export const CODES = {
   deadlineExceeded: 4,
   permissionDenied: 7,
   resourceExhausted: 8,
-  failedPrecondition: 9,
   outOfRange: 11,
   unavailable: 14,
   unauthenticated: 16,

@@ -3,7 +3,7 @@
  * stream (etcd's API reference, "Watch API").
  */
 import { messageOf } from "../../errors/errors.ts";
-import { type Fields, flag, isNumber, objects, parseObject, section, text } from "../../json/decode.ts";
+import { type Fields, flag, isNumber, objects, parsedObject, section, text } from "../../json/decode.ts";
 import { type Feed, GoneError, lines, type Sink } from "../../kubernetes/watch/feed.ts";
 import type { Watched } from "../calico/stored-kind.ts";
 import { CODES, isCompacted, type KeyValue, pairOf, revisionOf, toBase64 } from "./answers.ts";
@@ -127,21 +127,14 @@ export class EtcdFeed<T> implements Feed<T> {
 
 /** @throws EtcdError for what the member says instead */
 function answerOf(line: string, stream: EtcdStream): Fields {
-  const message = parsed(line, stream);
+  const message = parsedObject(line);
+  // Not in the parser's own words, which quote what they stumble over: it may be a part of a secret.
+  if (message === undefined) throw stream.failed({ code: CODES.none, message: "the answer is not understood: it is no JSON object" });
   const error = section(message, "error");
   const said = text(error, "message");
   const code = isNumber(error.grpc_code) ? error.grpc_code : isNumber(error.code) ? error.code : CODES.none;
   if (said !== "" || code !== CODES.none) throw stream.failed({ code, message: said });
   return section(message, "result");
-}
-
-/** The parser's own words quote what they stumble over, which may be a part of a secret. */
-function parsed(line: string, stream: EtcdStream): Fields {
-  try {
-    return parseObject(line);
-  } catch {
-    throw stream.failed({ code: CODES.none, message: "the answer is not understood: it is no JSON object" });
-  }
 }
 
 /** The reason of a watch that is ended has the form of gRPC's errors: "rpc error: code = PermissionDenied desc = …". */

@@ -2,7 +2,7 @@
  * Says what an answer means: an ApiError of a Status object (k8s.io/apimachinery, meta/v1 Status) or of anything else, and whether it is
  * about what was asked for.
  */
-import { isObject, parseObject } from "../../json/decode.ts";
+import { isObject, parsedObject } from "../../json/decode.ts";
 import { ApiError, type ApiErrorCause, type ApiErrorFacts, type ApiRequest } from "../api-client.ts";
 import type { WireAnswer } from "./transport.ts";
 
@@ -40,15 +40,6 @@ export function foreignAnswerError(what: string, answer: WireAnswer): ApiError {
 
 export function isJsonAnswer({ contentType, body }: WireAnswer): boolean {
   return contentType.includes("json") || (contentType === "" && (body.startsWith("{") || body === ""));
-}
-
-/** @returns `undefined` for what is no JSON object */
-export function parsedObject(text: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    return parseObject(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function textOf(value: unknown): string {

@@ -4,8 +4,7 @@
  * does not say why a server refuses; ours are those of every other request.
  */
 import { messageOf, TortieError } from "../../errors/errors.ts";
-import { objects, parseObject, section, text } from "../../json/decode.ts";
-import { parsedObject } from "./answers.ts";
+import { objects, parsedObject, parseObject, section, text } from "../../json/decode.ts";
 import type { ApiConnection } from "./connection.ts";
 
 const PROTOCOLS = ["v5.channel.k8s.io", "v4.channel.k8s.io"];
