@@ -3,9 +3,9 @@
  * ADD. Only plugins write there, so what stands there is proven.
  */
 import { parsePrefix } from "../../../lib/addresses/address.ts";
+import type { KeyValue } from "../../../lib/datastore/etcd/answers.ts";
 import { endpointResource, parseStored } from "../../../lib/datastore/etcd/codecs.ts";
 import { allBelow, EtcdFeed, type EtcdSource } from "../../../lib/datastore/etcd/etcd-feed.ts";
-import type { KeyValue } from "../../../lib/datastore/etcd/key-value-store.ts";
 import type { Watches } from "../../../lib/kubernetes/watch/informers.ts";
 import type { WorkloadEndpoint } from "../../../lib/workload/endpoint.ts";
 import { watchedPart } from "./api-objects.ts";

@@ -20,17 +20,8 @@ import { type Codec, named, resourceOf, type Spec, V3_GROUP } from "../calico/co
 import { clusterInformationCodec, poolCodec, reservationCodec } from "../calico/pool.ts";
 import type { Kept } from "../calico/stored-kind.ts";
 import type { AffinityKey, Profile } from "../datastore.ts";
-import {
-  type Block,
-  type BlockAffinity,
-  type BlockOwner,
-  type Handle,
-  type IPPool,
-  type IPReservation,
-  type IpamConfiguration,
-  type LabelledObject,
-  sanitised,
-} from "../resources.ts";
+import type { Block, BlockAffinity, BlockOwner, Handle, IPPool, IPReservation, IpamConfiguration, LabelledObject } from "../resources.ts";
+import { sanitised } from "../resources.ts";
 import type { KeyValue } from "./answers.ts";
 
 export interface EtcdCodec<K, T> extends Pick<Codec<K, T>, "title" | "prepare" | "verify" | "oddityOf" | "members"> {

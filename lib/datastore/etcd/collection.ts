@@ -14,9 +14,9 @@ import {
 } from "../calico/stored-kind.ts";
 import type { Collection, Versioned } from "../datastore.ts";
 import { DatastoreError } from "../errors.ts";
-import { asDatastoreError } from "./answers.ts";
+import { asDatastoreError, type KeyValue } from "./answers.ts";
 import { type EtcdCodec, parseStored } from "./codecs.ts";
-import type { KeyValue, KeyValueStore, Outcome } from "./key-value-store.ts";
+import type { KeyValueStore, Outcome } from "./key-value-store.ts";
 
 /** In etcd all of an object's metadata is its writers', uid and time of creation included; only the revision is etcd's. */
 const METADATA: ReadonlySet<string> = new Set([
@@ -142,8 +142,8 @@ export class EtcdCollection<K, T> implements Collection<K, T>, KeepsForeignField
 
   #written(path: string, text: string, value: T, outcome: Outcome, failure: (there: KeyValue | undefined) => DatastoreError): Versioned<T> {
     if (outcome.isDone) {
-      this.#kind.note(path, outcome.modRevision, this.#codec.partsOf(parseObject(text)));
-      return { value, revision: outcome.modRevision };
+      this.#kind.note(path, outcome.revision, this.#codec.partsOf(parseObject(text)));
+      return { value, revision: outcome.revision };
     }
     if (outcome.isRepetition && outcome.there?.value === text) return this.#decode(outcome.there);
     throw failure(outcome.there);

@@ -1,10 +1,8 @@
 /** Uses etcd as a map of texts: reads, prefixes, and writes that compare revisions in the transaction that carries them out. */
 
 import { type Fields, flag, objects, text } from "../../json/decode.ts";
-import { decisionOf, isCompacted, type KeyValue, pairsOf, revisionOf, toBase64 } from "./answers.ts";
+import { type Decision, decisionOf, isCompacted, type KeyValue, pairsOf, revisionOf, toBase64 } from "./answers.ts";
 import type { EtcdClient } from "./etcd-client.ts";
-
-export type { KeyValue } from "./answers.ts";
 
 const RANGE = "/v3/kv/range";
 const TXN = "/v3/kv/txn";
@@ -15,10 +13,10 @@ const PAGE = "500";
 const MOST_ATTEMPTS = 3;
 
 /** What a write with a comparison came to. */
-export type Outcome =
-  | { readonly isDone: true; readonly modRevision: string }
-  /** `there`: what the key holds instead. */
-  | { readonly isDone: false; readonly there: KeyValue | undefined; readonly isRepetition: boolean };
+export interface Outcome extends Decision {
+  /** An earlier try got no answer, and may have been carried out. */
+  readonly isRepetition: boolean;
+}
 
 export interface Page {
   readonly pairs: readonly KeyValue[];
@@ -89,7 +87,7 @@ export class KeyValueStore {
     const where = { key: toBase64(key) };
     const request = { compare: [{ result: "EQUAL", ...where, ...comparison }], success: [write], failure: [{ requestRange: where }] };
     const { value, isRepetition } = await this.#client.ask(TXN, request, (answer) => decisionOf(answer, key));
-    return value.isDone ? { isDone: true, modRevision: value.revision } : { isDone: false, there: value.there, isRepetition };
+    return { ...value, isRepetition };
   }
 }
 
