@@ -169,16 +169,12 @@ function tailOf(path: string, most: number): Tail {
 }
 
 /** Says who had an address, from when to when. */
-export interface Assignment {
+export interface Assignment extends Pick<HistoryEntry, "pod" | "network" | "containerId" | "ifname"> {
   readonly address: string;
   /** RFC 3339; absent: the beginning is not in the history any more. */
   readonly from?: string;
   /** RFC 3339; absent: it has not been given up, as far as is known. */
   readonly until?: string;
-  readonly pod?: string;
-  readonly network?: string;
-  readonly containerId?: string;
-  readonly ifname?: string;
 }
 
 /** Makes intervals of entries, newest first as they came. @param entries newest first */

@@ -9,6 +9,7 @@ import { sequenceOf } from "../../ipam-plugin/allocator/block.ts";
 import { FROM_HOST_LOCAL } from "../../ipam-plugin/workload.ts";
 import { type Address, addressAt } from "../../lib/addresses/address.ts";
 import { sanitised } from "../../lib/datastore/resources.ts";
+import type { NamespacedName } from "../../lib/kubernetes/objects.ts";
 import { isMachineHandle } from "../../lib/workload/identity.ts";
 import type { PodView } from "../view/cluster-view.ts";
 
@@ -39,9 +40,7 @@ export interface JudgedAllocation {
   readonly key: string;
 }
 
-interface PodOwner {
-  readonly namespace: string;
-  readonly name: string;
+interface PodOwner extends NamespacedName {
   readonly node: string;
 }
 

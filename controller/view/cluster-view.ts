@@ -11,7 +11,7 @@ import type { Versioned } from "../../lib/datastore/datastore.ts";
 import { CONTAINER_ID } from "../../lib/datastore/kubernetes/pod-record.ts";
 import type { Block, BlockAffinity, Handle, IPPool } from "../../lib/datastore/resources.ts";
 import { type Fields, objects, section, text, textList } from "../../lib/json/decode.ts";
-import { decodePod, metadataOf, type Pod } from "../../lib/kubernetes/objects.ts";
+import { decodePod, type Metadata, metadataOf, type Pod } from "../../lib/kubernetes/objects.ts";
 import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
 import type { Selection } from "../../lib/kubernetes/watch/kubernetes-feed.ts";
 import type { CacheState, ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
@@ -23,11 +23,7 @@ import { IdentityView } from "./identity-view.ts";
 const HEARTBEAT_SECONDS = 30;
 
 /** A TortieEndpoint, as far as its removal depends on it. */
-export interface EndpointObject {
-  readonly namespace: string;
-  readonly name: string;
-  readonly uid: string;
-  readonly resourceVersion: string;
+export interface EndpointObject extends Pick<Metadata, "namespace" | "name" | "uid" | "resourceVersion"> {
   readonly node: string;
 }
 
@@ -217,10 +213,7 @@ const APP_LABEL = "k8s-app";
 export const KUBE_CONTROLLERS = "calico-kube-controllers";
 
 /** A pod as far as addresses depend on it. Decoding takes whatever can be read: a pod that is left out would hold nothing. */
-export interface PodView {
-  readonly namespace: string;
-  readonly name: string;
-  readonly uid: string;
+export interface PodView extends Pick<Pod, "namespace" | "name" | "uid" | "labels" | "serviceAccountName" | "isHostNetwork"> {
   /** Empty while it is on no node. */
   readonly node: string;
   /** It will not use its addresses again. */
@@ -237,9 +230,6 @@ export interface PodView {
   readonly isAnnotated: boolean;
   /** By label and account, and it has not ended. Whether it may say so in its namespace is another question (duties/duty.ts). */
   readonly isKubeControllers: boolean;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly serviceAccountName: string;
-  readonly isHostNetwork: boolean;
 }
 
 export function decodePodView(object: Fields): PodView {

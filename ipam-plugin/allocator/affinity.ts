@@ -135,9 +135,10 @@ export async function upgradeHost(operation: Operation, owner: BlockOwner): Prom
   return mended;
 }
 
-interface AffinityRelease {
+export interface AffinityRelease {
   readonly owner: BlockOwner;
   readonly cidr: string;
+  /** Refuses, with an error, a block that still has addresses. */
   readonly mustBeEmpty: boolean;
   /** The block must still be as it was seen, since any later write means that it is in use. */
   readonly sequenceNumber?: bigint;

@@ -8,7 +8,7 @@
 import { type Address, addressAt, covers, formatPrefix, type Prefix, sizeOf } from "../../lib/addresses/address.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { Block, BlockOwner } from "../../lib/datastore/resources.ts";
-import { releaseAffinity, releaseDeselected, upgradeHost } from "./affinity.ts";
+import { type AffinityRelease, releaseAffinity, releaseDeselected, upgradeHost } from "./affinity.ts";
 import { assignIp, autoAssign, giveBack } from "./assign.ts";
 import { holderOf, isFree, prefixOf } from "./block.ts";
 import { addressesByHandle, attributesOf, setOwnerAttributes } from "./lookup.ts";
@@ -29,7 +29,6 @@ import type {
   OwnerPreconditions,
   OwnerUpdates,
   PoolUtilisation,
-  ReleaseAffinityOptions,
   ReleaseByHandleResult,
   ReleaseIpsResult,
   ReleaseOptions,
@@ -88,8 +87,8 @@ export class Allocator {
   }
 
   /** Gives up one block of one owner. @throws TortieError `block-not-empty`, `block-claimed` */
-  async releaseAffinity(cidr: string, owner: BlockOwner, { mustBeEmpty }: ReleaseAffinityOptions, within?: Within): Promise<void> {
-    await releaseAffinity(this.begin(within), { owner, cidr, mustBeEmpty });
+  async releaseAffinity(cidr: string, owner: BlockOwner, how: Pick<AffinityRelease, "mustBeEmpty">, within?: Within): Promise<void> {
+    await releaseAffinity(this.begin(within), { owner, cidr, ...how });
   }
 
   /** Gives up the owner's blocks that are empty and in a pool whose node selector does not select it any more, both families (I§4.1.4). */

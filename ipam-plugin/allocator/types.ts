@@ -82,17 +82,10 @@ export interface AutoAssignResult {
   readonly ipv6?: FamilyAssignment;
 }
 
-export interface AssignIpRequest {
+export interface AssignIpRequest extends Pick<AutoAssignRequest, "handle" | "attributes" | "owner" | "perHandleLimit" | "mustBeNew"> {
   readonly address: Address;
-  readonly handle: string;
-  readonly attributes: OwnerAttributes;
-  /** Owner of the block when it must be made. */
-  readonly owner: BlockOwner;
   /** Absent when it does not matter which pool (I§3.11). */
   readonly use?: PoolUse;
-  readonly perHandleLimit?: number;
-  /** Refuse, with HandleExistsError, when there is such a handle already. */
-  readonly mustBeNew?: boolean;
 }
 
 export interface ReleaseOptions {
@@ -135,11 +128,6 @@ export interface ReleaseByHandleResult {
   /** false: no handle of that name; nothing was held. */
   readonly found: boolean;
   readonly released: readonly Address[];
-}
-
-export interface ReleaseAffinityOptions {
-  /** Refuse, with an error, a block that still has addresses. */
-  readonly mustBeEmpty: boolean;
 }
 
 export interface HeldAddress {

@@ -6,6 +6,7 @@
 
 import { linkSync, readdirSync, renameSync, unlinkSync, writeFileSync } from "node:fs";
 import { type Family, formatAddress, parseAddress } from "../../lib/addresses/address.ts";
+import { type AttachmentId, lineKey } from "../../lib/cni/attachment-id.ts";
 import { type Fields, field, has, isNumber, isText, optional, parseObject, section } from "../../lib/json/decode.ts";
 import { systemErrorCode } from "../../lib/system/errno.ts";
 import { makeDirectories, readText } from "../../lib/system/files.ts";
@@ -96,12 +97,9 @@ function unlessMissing<T>(work: () => T): T | undefined {
   }
 }
 
-/** Names what CNI adds and deletes: (network, container id, interface name), and the pod as `<namespace>/<name>` where there is one. */
-export interface AttachmentOwner {
+export interface AttachmentOwner extends AttachmentId {
   readonly kind: "attachment";
-  readonly network: string;
-  readonly containerId: string;
-  readonly ifname: string;
+  /** As `<namespace>/<name>`, where there is one. */
   readonly pod?: string;
 }
 
@@ -131,7 +129,7 @@ export function isSameOwner(one: Owner, other: Owner): boolean {
 
 /** Writes the owner as one text, for messages and for comparing. */
 export function ownerKey(owner: Owner): string {
-  return owner.kind === "name" ? owner.name : `${owner.network}:${owner.containerId}:${owner.ifname}`;
+  return owner.kind === "name" ? owner.name : lineKey(owner);
 }
 
 export function encodeGrant({ owner, token, grantedAtMs, expiresAtMs, endpoint }: GrantFile): string {

@@ -9,29 +9,21 @@ import { lockFile } from "../../lib/system/flock.ts";
 
 const LOCK = "lock";
 
-export interface HostLocalDirectory {
-  readonly path: string;
-  exists(): boolean;
-  /** Lists the names of everything in it, in order. */
-  names(): readonly string[];
-  read(name: string): string;
-  /** Succeeds without such a file. */
-  remove(name: string): void;
-  /** Takes host-local's own lock; waits as long as it takes. */
-  lock(): Disposable;
-  /** Removes the directory itself, and the lock in it. @throws when anything else is there */
-  removeItself(): void;
-}
+export type HostLocalDirectory = ReturnType<typeof openHostLocalDirectory>;
 
-export function openHostLocalDirectory(path: string): HostLocalDirectory {
+export function openHostLocalDirectory(path: string) {
+  /** Succeeds without such a file. */
   const remove = (name: string) => rmSync(join(path, name), { force: true });
   return {
     path,
     exists: () => existsSync(path),
+    /** Lists the names of everything in it, in order. */
     names: () => readdirSync(path).sort(),
-    read: (name) => readFileSync(join(path, name), "utf8"),
+    read: (name: string) => readFileSync(join(path, name), "utf8"),
     remove,
+    /** Takes host-local's own lock; waits as long as it takes. */
     lock: () => lockFile(join(path, LOCK)),
+    /** Removes the directory itself, and the lock in it. @throws when anything else is there */
     removeItself() {
       remove(LOCK);
       rmdirSync(path);

@@ -7,6 +7,7 @@
 import { type Address, addressAt, formatAddress, maskPrefix, parseAddress, parsePrefix, sizeOf } from "../../lib/addresses/address.ts";
 import { isDatastoreFailure, isRefusal } from "../../lib/datastore/errors.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
+import type { NamespacedName } from "../../lib/kubernetes/objects.ts";
 import type { Logger } from "../../lib/log/logger.ts";
 import { workloadHandleId } from "../../lib/workload/identity.ts";
 import type { Allocator } from "../allocator/allocator.ts";
@@ -203,9 +204,7 @@ export interface UpgradeCluster {
   removePlugins(): Promise<void>;
 }
 
-export interface PodOfNode {
-  readonly namespace: string;
-  readonly name: string;
+export interface PodOfNode extends NamespacedName {
   /** `status.podIPs`. */
   readonly addresses: readonly string[];
 }

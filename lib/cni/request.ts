@@ -99,14 +99,7 @@ export function refuseOwnNamespace(request: Pick<CniRequest, "netns" | "netnsOve
   throw new TortieError("netns-own", OWN_REFUSED);
 }
 
-interface CniEnvironment {
-  readonly containerId: string;
-  readonly netns: string;
-  readonly interfaceName: string;
-  readonly args: string;
-  readonly path: string;
-  readonly netnsOverride: boolean;
-}
+type CniEnvironment = Pick<CniRequest, "containerId" | "netns" | "interfaceName" | "args" | "path" | "netnsOverride">;
 
 /** Longest interface name in bytes: IFNAMSIZ less the terminating zero (include/uapi/linux/if.h). */
 export const MAX_INTERFACE_NAME = 15;

@@ -175,14 +175,14 @@ export function decodeNetworkConfig(netconf: JsonObject) {
     // As it came; CHECK and DEL of CNI 0.4.0 and later carry it. A string here is accepted and ignored (recording type-prevResult).
     prevResult: isJsonObject(prevResult) ? prevResult : undefined,
     /** What `cni.dev/valid-attachments` and `cni.dev/attachments` list; `undefined` when neither is there. */
-    validAttachments: validAttachments(given["cni.dev/valid-attachments"], given["cni.dev/attachments"]),
+    validAttachments: listedAttachments(given["cni.dev/valid-attachments"], given["cni.dev/attachments"]),
   };
 }
 
 type Attachments = Decoded<typeof attachmentsSchema> | undefined;
 
 /** Reads what either key lists; `undefined` when neither is there. */
-function validAttachments(...given: readonly Attachments[]): readonly ValidAttachment[] | undefined {
+function listedAttachments(...given: readonly Attachments[]): readonly ValidAttachment[] | undefined {
   if (given.every((listed) => listed === undefined)) return undefined;
   return given
     .flatMap((listed) => listed ?? [])
@@ -194,12 +194,8 @@ function validAttachments(...given: readonly Attachments[]): readonly ValidAttac
  *
  * @throws TortieError `attachments-missing`: an absent list is no empty one, it would cost every container its network
  */
-export function attachmentsToKeep({
-  validAttachments: listed,
-}: {
-  readonly validAttachments: readonly ValidAttachment[] | undefined;
-}): readonly ValidAttachment[] {
-  if (listed !== undefined) return listed;
+export function attachmentsToKeep({ validAttachments }: Pick<NetworkConfig, "validAttachments">): readonly ValidAttachment[] {
+  if (validAttachments !== undefined) return validAttachments;
   throw new TortieError(
     "attachments-missing",
     'GC needs the key "cni.dev/valid-attachments" or "cni.dev/attachments": without them every container would lose its network and addresses',

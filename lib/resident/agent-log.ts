@@ -1,12 +1,11 @@
 /** Writes the agent's own log, on standard error and in a file: one line an event, in the form of the plugins' (lib/log/format.ts). */
 import { createLogger, format, transports } from "winston";
+import { isObject } from "../json/decode.ts";
 import { formatLine } from "../log/format.ts";
+import type { Logger } from "../log/logger.ts";
 import { Secrets } from "../log/secrets.ts";
 
-export interface AgentLog {
-  debug(message: string, fields?: Readonly<Record<string, unknown>>): void;
-  info(message: string, fields?: Readonly<Record<string, unknown>>): void;
-  error(message: string, fields?: Readonly<Record<string, unknown>>): void;
+export interface AgentLog extends Pick<Logger, "debug" | "info" | "error"> {
   /** SIGHUP may change it. */
   setLevel(level: "debug" | "info" | "error"): void;
   /** Opens the file again after it was moved away. */
@@ -21,7 +20,7 @@ const MAX_FILES = 10;
 export function createAgentLog(level: "debug" | "info" | "error", file: string | undefined): AgentLog {
   const secrets = new Secrets();
   const line = format.printf(({ level: severity, message, fields }) =>
-    secrets.redact(formatLine(new Date(), severity, String(message), `pid=${process.pid}`, isFields(fields) ? fields : {})),
+    secrets.redact(formatLine(new Date(), severity, String(message), `pid=${process.pid}`, isObject(fields) ? fields : {})),
   );
   const toFile = () => (file === undefined ? [] : [new transports.File({ filename: file, maxsize: MAX_FILE_BYTES, maxFiles: MAX_FILES })]);
   let files = toFile();
@@ -49,17 +48,11 @@ export function createAgentLog(level: "debug" | "info" | "error", file: string |
   };
 }
 
-function isFields(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null;
-}
-
-interface Signals {
-  /** Resolves with the name of the first signal that ends the process. */
-  readonly ended: Promise<string>;
-}
-
-/** Listens to signals: SIGTERM and SIGINT end the process, SIGHUP has it read its configuration again. */
-export function watchSignals(onReload: () => void): Signals {
+/**
+ * Listens to signals: SIGTERM and SIGINT end the process, SIGHUP has it read its configuration again.
+ * @returns `ended` resolves with the name of the first signal that ends the process
+ */
+export function watchSignals(onReload: () => void): { readonly ended: Promise<string> } {
   process.on("SIGHUP", onReload);
   const ended = new Promise<string>((done) => {
     for (const name of ["SIGTERM", "SIGINT"] as const) process.once(name, () => done(name));

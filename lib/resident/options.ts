@@ -6,6 +6,7 @@
 import Ajv, { type ErrorObject } from "ajv";
 import type { Environment } from "../cni/protocol.ts";
 import { messageOf, TortieError } from "../errors/errors.ts";
+import { isObject } from "../json/decode.ts";
 import { readText } from "../system/files.ts";
 
 interface Common {
@@ -140,7 +141,7 @@ function readOptionsFile(path: string): Given {
   } catch (cause) {
     throw new TortieError("option-invalid", `--config ${path}: ${messageOf(cause)}`, { cause });
   }
-  if (typeof found === "object" && found !== null && !Array.isArray(found)) return found as Given;
+  if (isObject(found)) return found;
   throw new TortieError("option-invalid", `--config ${path}: an object of options is expected`);
 }
 

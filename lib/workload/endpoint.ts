@@ -3,14 +3,12 @@
  * that an ADD continues (C§2.1 step 13).
  */
 import type { MesosLabel } from "../config/decode.ts";
+import type { NamespacedName, Pod } from "../kubernetes/objects.ts";
 import type { WorkloadIdentity } from "./identity.ts";
 import { matchesEndpointName, POD_ENDPOINT, parseWorkloadEndpointName, workloadEndpointName } from "./names.ts";
 
 /** Key of a workload endpoint (C§7.2). */
-export interface EndpointKey {
-  readonly namespace: string;
-  readonly name: string;
-}
+export type EndpointKey = NamespacedName;
 
 export interface EndpointPort {
   readonly name: string;
@@ -66,10 +64,7 @@ export interface WorkloadEndpoint {
 }
 
 /** What Kubernetes knows of a pod; empty without an API server. */
-export interface PodMetadata {
-  readonly labels: Readonly<Record<string, string>>;
-  readonly serviceAccountName: string;
-  readonly generateName: string;
+export interface PodMetadata extends Pick<Pod, "labels" | "serviceAccountName" | "generateName"> {
   readonly ports: readonly EndpointPort[];
 }
 

@@ -18,7 +18,6 @@ const LIMITS = {
   MaxConnections: { min: 1, max: 4_294_967_295 },
 } as const satisfies Record<QosLimit, unknown>;
 
-type Stem = QosLimit;
 type Direction = "ingress" | "egress";
 
 /** Bits: 4Gi. */
@@ -50,11 +49,11 @@ function speaksOfQos(key: string): boolean {
 
 function directionControls(direction: Direction, annotations: Readonly<Record<string, string>>, warnings: string[]): QosControls {
   /** 0 stands for no limit. */
-  const read = (stem: Stem, key = `${PREFIX}${direction}${stem}`): number => {
+  const read = (stem: QosLimit, key = `${PREFIX}${direction}${stem}`): number => {
     const value = annotations[key];
     return value === undefined ? 0 : limited(key, value, stem, warnings);
   };
-  const drop = (stem: Stem, reason: string): number => {
+  const drop = (stem: QosLimit, reason: string): number => {
     warnings.push(`annotation ${PREFIX}${direction}${stem} is ignored: ${reason}`);
     return 0;
   };
@@ -77,7 +76,7 @@ function directionControls(direction: Direction, annotations: Readonly<Record<st
   if (packetBurst !== 0 && packetRate === 0) packetBurst = drop("PacketBurst", `it needs ${direction}PacketRate`);
   else if (packetBurst === 0 && packetRate !== 0) packetBurst = DEFAULT_PACKET_BURST;
 
-  const values: Record<Stem, number> = {
+  const values: Record<QosLimit, number> = {
     Bandwidth: bandwidth,
     Burst: burst,
     Peakrate: peakrate,
@@ -89,7 +88,7 @@ function directionControls(direction: Direction, annotations: Readonly<Record<st
   return Object.fromEntries(Object.entries(values).flatMap(([stem, value]) => (value === 0 ? [] : [[`${direction}${stem}`, value]])));
 }
 
-function limited(key: string, text: string, stem: Stem, warnings: string[]): number {
+function limited(key: string, text: string, stem: QosLimit, warnings: string[]): number {
   const value = parseQuantity(text);
   if (value === undefined) {
     warnings.push(`annotation ${key} is ignored: ${JSON.stringify(text)} is no quantity`);

@@ -173,11 +173,7 @@ export function withSystemAuthorities(trust: ServerTrust, env: Environment): Ser
 
 export const SERVICE_ACCOUNT_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-export interface InCluster {
-  readonly server: ApiServer;
-  readonly trust: ServerTrust;
-  readonly identity: Identity;
-}
+export type InCluster = Pick<ApiConfig, "server" | "trust" | "identity">;
 
 /**
  * @returns `undefined` outside of a pod

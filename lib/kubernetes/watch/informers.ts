@@ -105,10 +105,7 @@ const LEAST_LIFE_MS = 1_000;
 /** A watch that the server has ended in order is followed again at once. A server that takes longer may have died between the two. */
 const RENEWAL_MS = 2_000;
 
-export interface WatcherOptions {
-  readonly clock: Clock;
-  /** Gets a message about what cannot be read, and about each failure to list or watch. */
-  readonly onProblem: (message: string) => void;
+export interface WatcherOptions extends Required<WatchesOptions> {
   /** A heartbeat failed, or a watch was silent for too long: connections that look alive may be dead. */
   readonly onSilence?: () => void;
 }
