@@ -2,8 +2,9 @@
  * Serves /livez, /readyz, /healthz and /metrics on a TCP port of the loopback, for kubelet and Prometheus (A§8.3); and where it is asked
  * for, /metrics alone on an address that others reach.
  */
+import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
-import { createServer as createAcceptor, type Server } from "node:net";
+import { createServer as createAcceptor } from "node:net";
 import { messageOf } from "../errors/errors.ts";
 import { limitConnections } from "./connections.ts";
 import type { Health } from "./health.ts";
@@ -53,7 +54,8 @@ export async function startHealthServer({ host = LOOPBACK, port, health, metrics
   const connections = limitConnections(server, () => MOST_CONNECTIONS);
   const acceptor = createAcceptor((socket) => connections.serve(socket, 0));
   try {
-    await listen(acceptor, port, host);
+    acceptor.listen(port, host);
+    await once(acceptor, "listening");
   } catch (error) {
     connections.stop();
     throw error;
@@ -110,16 +112,6 @@ function sayReasons(response: ServerResponse, reasons: readonly string[]): void 
 function answer(response: ServerResponse, status: number, type: string, text: string): void {
   response.writeHead(status, { "content-type": type });
   response.end(text);
-}
-
-function listen(server: Server, port: number, host: string): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(port, host, () => {
-      server.removeListener("error", reject);
-      resolve();
-    });
-  });
 }
 
 /** For the table of options: an IPv4 address, or an IPv6 address in brackets, and a port. */
