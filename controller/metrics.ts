@@ -51,33 +51,18 @@ export class ControllerMetrics {
 
   constructor(sources: MetricSources) {
     this.#sources = sources;
-    const registers = [this.#registry];
-    this.#reclaimed = new Counter({
-      name: "ipam_allocations_gc_reclamations",
-      help: "Addresses that were released",
-      labelNames: ["reason"],
-      registers,
-    });
-    this.#requests = new Counter({
-      name: `${PREFIX}requests_total`,
-      help: "Requests of the watches to the API server",
-      labelNames: ["method", "status"],
-      registers,
-    });
-    this.#runs = new Counter({ name: `${PREFIX}runs_total`, help: "Looks of the duties", labelNames: ["name", "status"], registers });
+    this.#reclaimed = this.#counter("ipam_allocations_gc_reclamations", "Addresses that were released", ["reason"]);
+    this.#requests = this.#counter(`${PREFIX}requests_total`, "Requests of the watches to the API server", ["method", "status"]);
+    this.#runs = this.#counter(`${PREFIX}runs_total`, "Looks of the duties", ["name", "status"]);
     this.#seconds = new Histogram({
       name: `${PREFIX}run_seconds`,
       help: "How long looks of the duties take",
       labelNames: ["name"],
       buckets: SECONDS,
-      registers,
+      registers: [this.#registry],
     });
-    this.#identityChanges = new Counter({
-      name: `${PREFIX}identity_changes_total`,
-      help: "Identities that were created, renumbered, revived, retired and deleted",
-      labelNames: ["change"],
-      registers,
-    });
+    const changes = "Identities that were created, renumbered, revived, retired and deleted";
+    this.#identityChanges = this.#counter(`${PREFIX}identity_changes_total`, changes, ["change"]);
     this.#sampled(`${PREFIX}identities`, "Identities, and sets of labels without one", ["state"], (gauge) => {
       for (const [state, count] of Object.entries(sources.identities() ?? {})) gauge.set({ state }, count);
     });
@@ -127,6 +112,10 @@ export class ControllerMetrics {
 
   text(): Promise<string> {
     return this.#registry.metrics();
+  }
+
+  #counter<L extends string>(name: string, help: string, labelNames: L[]): Counter<L> {
+    return new Counter({ name, help, labelNames, registers: [this.#registry] });
   }
 
   #complete() {
