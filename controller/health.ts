@@ -4,7 +4,7 @@
 import { count, enumerate } from "../doctor/problem.ts";
 import { messageOf } from "../lib/errors/errors.ts";
 import type { AgentLog } from "../lib/resident/agent-log.ts";
-import { type Check, controllersCheck, type Health, LoopCheck, watchesCheck } from "../lib/resident/health.ts";
+import { type Check, type CheckResult, controllersCheck, type Health, LoopCheck, watchesCheck } from "../lib/resident/health.ts";
 import { keepHealthServed, serveMetrics } from "../lib/resident/health-server.ts";
 import { SYSTEM_CLOCK } from "../lib/system/waiting.ts";
 import type { Elector } from "./leader/elector.ts";
@@ -119,53 +119,43 @@ export function kubeControllersCheck(setting: ControllerOptions["calico-kube-con
   };
 }
 
-/** @param unread pods whose annotations were not read to their end */
-export function annotationsCheck(unread: () => readonly string[]): Check {
+/** Warns of what the leader has found, and decides nothing. @param well says that it has found nothing */
+function findingsCheck(
+  name: string,
+  findings: () => readonly string[],
+  well: string,
+  warn: (found: readonly string[]) => Pick<CheckResult, "message" | "next">,
+): Check {
   return {
-    name: "annotations",
+    name,
     decides: "shown",
     look() {
-      const pods = unread();
-      if (pods.length === 0) return { state: "ok", message: "every pod's annotations are read to their end" };
-      return {
-        state: "warning",
-        message: `${count(pods.length, "pod")} with too much text or too many addresses in annotations: ${enumerate(pods)}`,
-        next: "shorten the annotations of these pods; until then addresses that were allocated to them are kept, even unused ones",
-      };
+      const found = findings();
+      return found.length === 0 ? { state: "ok", message: well } : { state: "warning", ...warn(found) };
     },
   };
+}
+
+/** @param unread pods whose annotations were not read to their end */
+export function annotationsCheck(unread: () => readonly string[]): Check {
+  return findingsCheck("annotations", unread, "every pod's annotations are read to their end", (pods) => ({
+    message: `${count(pods.length, "pod")} with too much text or too many addresses in annotations: ${enumerate(pods)}`,
+    next: "shorten the annotations of these pods; until then addresses that were allocated to them are kept, even unused ones",
+  }));
 }
 
 /** @param refusals why pools that the options ask for were not made */
 export function firstPoolsCheck(refusals: () => readonly string[]): Check {
-  return {
-    name: "first-pools",
-    decides: "shown",
-    look() {
-      const reasons = refusals();
-      if (reasons.length === 0) return { state: "ok", message: "every pool that the options ask for is there" };
-      return {
-        state: "warning",
-        message: reasons.join("; "),
-        next: "set what the message says, or create an IPPool; until then no pod gets an address",
-      };
-    },
-  };
+  return findingsCheck("first-pools", refusals, "every pool that the options ask for is there", (reasons) => ({
+    message: reasons.join("; "),
+    next: "set what the message says, or create an IPPool; until then no pod gets an address",
+  }));
 }
 
 /** @param findings sets of labels that get no number, or have two */
 export function identitiesCheck(findings: () => readonly string[]): Check {
-  return {
-    name: "identities",
-    decides: "shown",
-    look() {
-      const found = findings();
-      if (found.length === 0) return { state: "ok", message: "every set of labels has one number" };
-      return {
-        state: "warning",
-        message: `${count(found.length, "finding")}: ${enumerate(found)}`,
-        next: "docs/reference/identities.md says what each finding means; no packet depends on it",
-      };
-    },
-  };
+  return findingsCheck("identities", findings, "every set of labels has one number", (found) => ({
+    message: `${count(found.length, "finding")}: ${enumerate(found)}`,
+    next: "docs/reference/identities.md says what each finding means; no packet depends on it",
+  }));
 }

@@ -86,14 +86,12 @@ export class LiveCluster {
     return text === undefined ? undefined : decodePodView(parseObject(text));
   }
 
-  /** Asks for KubeVirt, without which every look-up of a virtual machine ends with "not found", which proves nothing then. */
-  hasKubeVirt(): Promise<boolean> {
-    return this.hasApi("/apis/kubevirt.io/v1");
-  }
-
-  /** Asks whether the server serves a group. @throws ApiError of anything but an answer */
-  async hasApi(path: string): Promise<boolean> {
-    return (await this.#read(path)) !== undefined;
+  /**
+   * Asks for KubeVirt, without which every look-up of a virtual machine ends with "not found", which proves nothing then.
+   * @throws ApiError of anything but an answer
+   */
+  async hasKubeVirt(): Promise<boolean> {
+    return (await this.#read("/apis/kubevirt.io/v1")) !== undefined;
   }
 
   /** Lists the plurals of a group's kinds; none where it does not serve the group. @throws ApiError of anything but an answer */
