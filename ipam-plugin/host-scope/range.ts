@@ -98,20 +98,10 @@ export class Bitmap {
     return (this.#wordOf(offset) & bitOf(offset)) !== 0;
   }
 
-  /** @returns whether it was clear before */
-  add(offset: number): boolean {
-    if (this.has(offset)) return false;
+  add(offset: number): void {
+    if (this.has(offset)) return;
     this.#words.set(Math.floor(offset / BITS), (this.#wordOf(offset) | bitOf(offset)) >>> 0);
     this.#count += 1;
-    return true;
-  }
-
-  /** @returns whether it was set before */
-  delete(offset: number): boolean {
-    if (!this.has(offset)) return false;
-    this.#words.set(Math.floor(offset / BITS), (this.#wordOf(offset) & ~bitOf(offset)) >>> 0);
-    this.#count -= 1;
-    return true;
   }
 
   /** Finds the first clear bit from `from` to before `end`; whole words that are full are passed in one step. */
