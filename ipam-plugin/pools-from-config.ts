@@ -1,6 +1,6 @@
 /** Makes the pools of the local datastore by `ipam.pools` of the network configuration: made at first use, never bent silently. */
 
-import { covers, parsePrefix } from "../lib/addresses/address.ts";
+import { overlaps, parsePrefix } from "../lib/addresses/address.ts";
 import type { NetworkConfig } from "../lib/config/decode.ts";
 import type { LocalPool } from "../lib/config/ipam-section.ts";
 import { checkLocalPools } from "../lib/config/ipam-section.ts";
@@ -97,5 +97,5 @@ function describe(pool: Pick<IPPool, "name" | "cidr" | "blockSize">): string {
 
 function overlap(one: string, other: string): boolean {
   const [a, b] = [parsePrefix(one), parsePrefix(other)];
-  return a !== undefined && b !== undefined && (covers(a, b) || covers(b, a));
+  return a !== undefined && b !== undefined && overlaps(a, b);
 }

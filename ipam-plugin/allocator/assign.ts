@@ -1,6 +1,6 @@
 /** Assigns addresses of both families automatically, and takes them back (I§3.1). */
 
-import { type Address, contains, type Family, formatAddress, formatPrefix, hostPrefix } from "../../lib/addresses/address.ts";
+import { type Address, type Family, formatAddress, formatPrefix, hostPrefix } from "../../lib/addresses/address.ts";
 import { type Block, sanitised } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { once } from "../../lib/system/waiting.ts";
@@ -11,7 +11,7 @@ import { GrantPart, type GrantRequest } from "./grant.ts";
 import { AT_LIMIT, countOf } from "./handle.ts";
 import { addressesByHandle, reusable } from "./lookup.ts";
 import type { Operation } from "./operation.ts";
-import { allows, blockPrefixOf, enabledPools, resolvePools } from "./pools.ts";
+import { allows, blockPrefixOf, enabledPools, poolOf, resolvePools } from "./pools.ts";
 import { isGone, releaseIps } from "./release-ips.ts";
 import {
   AGAIN,
@@ -145,7 +145,7 @@ export async function assignIp(operation: Operation, request: AssignIpRequest): 
 }
 
 async function blockPrefix(operation: Operation, { address, use }: AssignIpRequest) {
-  const pool = (await enabledPools(operation, address.family)).find(({ prefix }) => contains(prefix, address));
+  const pool = poolOf(await enabledPools(operation, address.family), address);
   if (pool === undefined) throw new TortieError("address-outside-pools", "The provided IP address is not in a configured pool\n");
   if (use !== undefined && !allows(pool.pool, use)) {
     throw new TortieError(

@@ -31,10 +31,7 @@ export async function addressesByHandle(operation: Operation, handle: string): P
 
 /** Returns the attributes of an address; `undefined`: nobody holds it. @throws TortieError `address-outside-pools` */
 export async function attributesOf(operation: Operation, address: Address): Promise<HeldAddress | undefined> {
-  const cidr = await blockOf(operation, address);
-  if (cidr === undefined) {
-    throw new TortieError("address-outside-pools", `${formatAddress(address)} is not in a configured pool, and in no block`);
-  }
+  const cidr = await mustBeInBlock(operation, address);
   const block = await operation.datastore.blocks.get(cidr);
   if (block === undefined) return undefined;
   const ordinal = ordinalOf(prefixOf(cidr), address);
@@ -46,6 +43,12 @@ export async function blockOf(operation: Operation, address: Address): Promise<s
   const pool = poolOf(usable(await operation.pools()), address);
   if (pool !== undefined) return formatPrefix(blockPrefixOf(pool, address));
   return (await operation.blocks()).find(({ value }) => ordinalOf(prefixOf(value.cidr), address) !== undefined)?.value.cidr;
+}
+
+async function mustBeInBlock(operation: Operation, address: Address): Promise<string> {
+  const cidr = await blockOf(operation, address);
+  if (cidr !== undefined) return cidr;
+  throw new TortieError("address-outside-pools", `${formatAddress(address)} is not in a configured pool, and in no block`);
 }
 
 /** Returns the allocation; `undefined`: free or in cooldown. */
@@ -103,10 +106,7 @@ export async function setOwnerAttributes(operation: Operation, change: OwnerChan
   const { where } = change;
   const isKnown = "stored" in where;
   const address = isKnown ? where.address : where;
-  const cidr = isKnown ? where.block : await blockOf(operation, address);
-  if (cidr === undefined) {
-    throw new TortieError("address-outside-pools", `${formatAddress(address)} is not in a configured pool, and in no block`);
-  }
+  const cidr = isKnown ? where.block : await mustBeInBlock(operation, address);
   // The block as the caller read it is tried first; a refusal needs a fresh read.
   let read = isKnown ? where.stored : undefined;
   return operation.retry<HeldAddress>(`block ${cidr}`, async () => {

@@ -1,7 +1,7 @@
 /** Finds which virtual machine a launcher pod carries (I§1.9). ADD must know for certain; DEL makes do with what is still there. */
 
 import type { VirtualMachines } from "../../lib/datastore/datastore.ts";
-import { DatastoreError, isDatastoreFailure } from "../../lib/datastore/errors.ts";
+import { DatastoreError } from "../../lib/datastore/errors.ts";
 import type { IpamConfiguration, OwnedObject } from "../../lib/datastore/resources.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { NamespacedName, OwnerReference } from "../../lib/kubernetes/objects.ts";
@@ -108,9 +108,7 @@ function unknown(message: string): TortieError {
 
 function withPrefix(error: unknown): unknown {
   const message = `failed to get VMI info: ${messageOf(error)}`;
-  if (isDatastoreFailure(error, "not-found", "already-exists", "conflict", "unauthorized", "unavailable", "invalid")) {
-    return new DatastoreError(error.failure, message, error);
-  }
+  if (error instanceof DatastoreError) return new DatastoreError(error.failure, message, error);
   return error instanceof TortieError && error.word === "vm-unknown" ? unknown(message) : error;
 }
 
