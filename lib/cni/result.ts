@@ -171,13 +171,8 @@ function routeMembers({ dst, gw, mtu, advmss, priority, table, scope }: CniRoute
 
 /** Lists the members in the order of the older specifications. */
 function dnsMembers({ nameservers, domain, search, options }: CniDns) {
-  const text = (value: string) => value;
-  return {
-    nameservers: listOf(nameservers ?? [], text),
-    domain: given(domain),
-    search: listOf(search ?? [], text),
-    options: listOf(options ?? [], text),
-  };
+  const listed = (texts: readonly string[] = []) => (texts.length === 0 ? undefined : texts);
+  return { nameservers: listed(nameservers), domain: given(domain), search: listed(search), options: listed(options) };
 }
 
 /** Leaves empty lists out. */

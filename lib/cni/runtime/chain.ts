@@ -130,10 +130,7 @@ export interface PluginAnswer {
 /** @throws TortieError `operation-unsupported` */
 export async function status(runtime: Runtime, list: Conflist): Promise<readonly PluginAnswer[]> {
   requireVersion(list, "STATUS", "1.1.0");
-  return askAll(list, async (plugin) => {
-    await requireKnown(runtime, list, plugin, "STATUS");
-    await call(runtime, list, plugin, "STATUS", undefined, networkNetconf(list, plugin));
-  });
+  return askAll(runtime, list, "STATUS", (plugin) => networkNetconf(list, plugin));
 }
 
 export interface GcOutcome {
@@ -164,17 +161,21 @@ export async function gc(runtime: Runtime, list: Conflist, given: readonly Valid
     stale.push({ attachment, failure });
   }
   if (!isAtLeast(list.cniVersion, "1.1.0")) return { valid, stale, answers: [] };
-  const answers = await askAll(list, async (plugin) => {
-    await requireKnown(runtime, list, plugin, "GC");
-    await call(runtime, list, plugin, "GC", undefined, gcNetconf(list, plugin, valid));
-  });
-  return { valid, stale, answers };
+  return { valid, stale, answers: await askAll(runtime, list, "GC", (plugin) => gcNetconf(list, plugin, valid)) };
 }
 
-async function askAll(list: Conflist, ask: (plugin: PluginConf) => Promise<unknown>): Promise<readonly PluginAnswer[]> {
+async function askAll(
+  runtime: Runtime,
+  list: Conflist,
+  command: "STATUS" | "GC",
+  netconfOf: (plugin: PluginConf) => JsonObject,
+): Promise<readonly PluginAnswer[]> {
   const answers: PluginAnswer[] = [];
   for (const plugin of list.plugins) {
-    const failure = await failureOf(() => ask(plugin));
+    const failure = await failureOf(async () => {
+      await requireKnown(runtime, list, plugin, command);
+      await call(runtime, list, plugin, command, undefined, netconfOf(plugin));
+    });
     answers.push({ plugin, failure });
   }
   return answers;
