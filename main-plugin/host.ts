@@ -7,6 +7,7 @@ import { resolve } from "node:path";
 import type { Dataplane, NodeState } from "../dataplane/dataplane.ts";
 import { LinuxDataplane } from "../dataplane/linux/linux-dataplane.ts";
 import { HostSockets } from "../dataplane/netlink/host-sockets.ts";
+import { runDirectoryOf } from "../handover/run-directory.ts";
 import { createIpamHost, type IpamHost } from "../ipam-plugin/host.ts";
 import { hostScopeFiles } from "../ipam-plugin/host-scope/files.ts";
 import type { HostScope } from "../ipam-plugin/host-scope/host-scope.ts";
@@ -19,7 +20,7 @@ import { openDatastore } from "../lib/datastore/open.ts";
 import type { IPPool } from "../lib/datastore/resources.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import type { Logger } from "../lib/log/logger.ts";
-import { directoryOf, isThere } from "../lib/system/files.ts";
+import { isThere } from "../lib/system/files.ts";
 import { sha256 } from "../lib/system/hash.ts";
 import { guardedPrefixes } from "../lib/workload/names.ts";
 import type { NetworkCall } from "./call.ts";
@@ -53,9 +54,6 @@ export interface HostParts {
   readonly knownRanges?: () => readonly Prefix[];
 }
 
-/** The agent's, unless its socket is somewhere else (A§0.2). */
-const RUN_DIRECTORY = "/run/tortie";
-
 /** @param log gets a line for each object that a list leaves out because it cannot be read */
 export function createHost(config: NetworkConfig, env: Environment, log: Pick<Logger, "error">, parts: HostParts = {}): Host {
   const open = parts.openDatastore ?? openDatastore;
@@ -69,10 +67,9 @@ export function createHost(config: NetworkConfig, env: Environment, log: Pick<Lo
     });
     return opened;
   };
-  const socket = config.agent.socket ?? env.TORTIE_SOCK;
   // Opens nothing before the kernel is asked.
   const sockets = new HostSockets();
-  const files = hostScopeFiles(socket === undefined || socket === "" ? RUN_DIRECTORY : directoryOf(socket));
+  const files = hostScopeFiles(runDirectoryOf(config.agent.socket ?? (env.TORTIE_SOCK || undefined)).path);
   const hostScope = async (): Promise<HostScope> => {
     if (parts.hostScope !== undefined) return parts.hostScope();
     // Loaded only where it is used: a process that lives for one call pays for each module.

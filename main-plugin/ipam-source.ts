@@ -163,7 +163,8 @@ function delegated({ executable, isOurs }: IpamPlugin, input: IpamInput, call: N
     if (isAzure) rememberAzure(request, given);
     const addresses = given.map(narrowAddress);
     const hostRoutes = wantsHostRoutes({ forwardsOnNode: call.forwardsOnNode, ipam: { isOurs } }, routes);
-    return grantOf({ addresses, given: ips, hostRoutes, routes, dns }, undo.move());
+    const taken = undo.move();
+    return grantOf({ addresses, given: ips, hostRoutes, routes, dns }, () => taken.disposeAsync());
   };
   return {
     add,
@@ -179,12 +180,10 @@ function inProcess(input: IpamInput, call: IpamCaller, host: Host): IpamSource {
   const add = async (address: Address | undefined, mustBeNew: boolean): Promise<Grant> => {
     const asked = address === undefined ? ipamCall : { ...ipamCall, requested: { addresses: [address] } };
     const added = await ipamAdd(asked, await host.ipam(), { mustBeNew });
-    const undo = new AsyncDisposableStack();
-    undo.defer(added.giveBack);
     const addresses = added.addresses.map(({ address }) => hostPrefix(address));
     const given = added.addresses.map((prefix) => ({ address: formatPrefix(prefix) }));
     const hostRoutes = call.forwardsOnNode || added.hasRoutes;
-    return grantOf({ addresses, given, hostRoutes, routes: printedRoutes(added), dns: {} }, undo);
+    return grantOf({ addresses, given, hostRoutes, routes: printedRoutes(added), dns: {} }, added.giveBack);
   };
   return {
     add: (address) => add(address, false),
@@ -209,9 +208,7 @@ function hostScopeSource(input: IpamInput, call: IpamCaller, host: Host): IpamSo
   const add = async (address?: Address): Promise<Grant> => {
     const asked = address === undefined ? ipamCall : { ...ipamCall, requested: { addresses: [address] } };
     const { addresses, giveBack } = await (await verbs()).hostScopeAdd(asked, await host.hostScope());
-    const undo = new AsyncDisposableStack();
-    undo.defer(giveBack);
-    return grantOf({ addresses, hostRoutes: true, routes: printedRoutes({ addresses, hasRoutes: true }), dns: {} }, undo);
+    return grantOf({ addresses, hostRoutes: true, routes: printedRoutes({ addresses, hasRoutes: true }), dns: {} }, giveBack);
   };
   return {
     add,
@@ -228,6 +225,6 @@ function requestFor({ request }: IpamInput, address: Address | undefined): CniRe
   return address === undefined ? request : { ...request, args: `${request.args};IP=${formatAddress(address)}` };
 }
 
-function grantOf(taken: Omit<Grant, keyof AsyncDisposable>, undo: AsyncDisposable): Grant {
-  return { ...taken, [Symbol.asyncDispose]: () => undo[Symbol.asyncDispose]() };
+function grantOf(taken: Omit<Grant, keyof AsyncDisposable>, giveBack: () => Promise<void>): Grant {
+  return { ...taken, [Symbol.asyncDispose]: giveBack };
 }
