@@ -99,7 +99,8 @@ export function withPodCidrs(ipam: JsonObject, node: string, podCIDRs: readonly 
 
 /** Says whether a keyword stands anywhere in `ipam.subnet` or `ipam.ranges`. Wrong shapes are errors, on DEL as well (C§1.2). */
 export function usesPodCidr(ipam: JsonObject): boolean {
-  return subnetsOf(ipam).some((subnet) => keywordFamily(subnet) !== undefined);
+  const ranges = rangeSetsOf(ipam).flat();
+  return [ipam, ...ranges].some(({ subnet }) => keywordFamily(subnet) !== undefined);
 }
 
 /**
@@ -110,10 +111,10 @@ export function withoutPodCidrs(ipam: JsonObject): JsonObject {
   const rangeSets = rangeSetsOf(ipam)
     .map((set) => set.filter((range) => keywordFamily(range.subnet) === undefined))
     .filter((set) => set.length > 0);
-  const keepsSubnet = ipam.subnet !== undefined && keywordFamily(ipam.subnet) === undefined;
   const { subnet, ranges, ...rest } = ipam;
-  if (keepsSubnet) return { ...rest, ...(subnet === undefined ? {} : { subnet }), ...(rangeSets.length > 0 ? { ranges: rangeSets } : {}) };
-  return { ...rest, ranges: rangeSets.length > 0 ? rangeSets : [[{ subnet: "0.0.0.0/0" }]] };
+  const others: JsonObject = rangeSets.length > 0 ? { ranges: rangeSets } : {};
+  if (subnet !== undefined && keywordFamily(subnet) === undefined) return { ...rest, subnet, ...others };
+  return { ...rest, ranges: [[{ subnet: "0.0.0.0/0" }]], ...others };
 }
 
 const KEYWORDS: Readonly<Record<Family, string>> = { 4: "usePodCidr", 6: "usePodCidrIPv6" };
@@ -152,15 +153,6 @@ function keywordFamily(subnet: JsonValue | undefined): Family | undefined {
   const word = subnet.toLowerCase();
   if (word === KEYWORDS[4].toLowerCase()) return 4;
   return word === KEYWORDS[6].toLowerCase() ? 6 : undefined;
-}
-
-function subnetsOf(ipam: JsonObject): readonly (JsonValue | undefined)[] {
-  return [
-    ipam.subnet,
-    ...rangeSetsOf(ipam)
-      .flat()
-      .map((range) => range.subnet),
-  ];
 }
 
 function rangeSetsOf(ipam: JsonObject): readonly (readonly JsonObject[])[] {

@@ -168,14 +168,14 @@ export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignF
   async #bodyOf(name: string, value: T, revision: string): Promise<Body> {
     const group = await this.#api.group();
     const spec = this.#codec.encode(value, group);
-    const head = { apiVersion: group, kind: this.#codec.kind(group) };
-    const labels = this.#codec.labels?.(value);
     const kept = this.#kind.keptAt(name, revision) ?? (await this.#readKept(name, revision));
-    const allLabels = labels && { ...section(kept.metadata, "labels"), ...labels };
+    const own = this.#codec.labels?.(value);
+    const labels = own && { ...section(kept.metadata, "labels"), ...own };
     return {
       ...kept.others,
-      ...head,
-      metadata: { ...kept.metadata, ...(allLabels && { labels: allLabels }), name, ...preconditionsOf(revision) },
+      apiVersion: group,
+      kind: this.#codec.kind(group),
+      metadata: { ...kept.metadata, ...(labels && { labels }), name, ...preconditionsOf(revision) },
       spec: { ...kept.spec, ...spec },
     };
   }
