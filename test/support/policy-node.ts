@@ -66,6 +66,9 @@ export interface PolicyPod extends Place {
   readonly pod: Pod;
 }
 
+type Two = readonly [PolicyPod, PolicyPod];
+type PodsOf<Count extends 2 | 3> = Count extends 2 ? Two : readonly [...Two, PolicyPod];
+
 export class PolicyNode implements AsyncDisposable {
   readonly node: Node;
   readonly host: Place;
@@ -83,7 +86,7 @@ export class PolicyNode implements AsyncDisposable {
   }
 
   /** With so many pods, named calia, calib and so on, each with an address of both families. */
-  static async create(pods = 3): Promise<PolicyNode & { readonly pods: readonly PolicyPod[] }> {
+  static async create<Count extends 2 | 3>(count: Count): Promise<PolicyNode & { readonly pods: PodsOf<Count> }> {
     const node = await Node.create();
     const outside = await node.addPod("outside");
     await node.ip("link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", outside.name);
@@ -101,9 +104,9 @@ export class PolicyNode implements AsyncDisposable {
     const report = await applyNode(node, { ...NO_NODE_STATE, forwardedFamilies: [4, 6] });
     if (report.error !== undefined) throw new Error(report.error.message);
     const made = new PolicyNode(node, outside);
-    const list: PolicyPod[] = [];
-    for (let at = 0; at < pods; at++) list.push(await made.attach());
-    return Object.assign(made, { pods: list });
+    const pods = [await made.attach(), await made.attach(), ...(count === 3 ? [await made.attach()] : [])];
+    // As many as were asked for.
+    return Object.assign(made, { pods: pods as unknown as PodsOf<Count> });
   }
 
   /** Attaches another pod as an ADD does. */

@@ -6,14 +6,9 @@ import { arrives, classes, endpoints, FAMILIES, type Family, type Place, PolicyN
 const A = "aaaaaaaaaaaa";
 
 const world = shared(() => PolicyNode.create(3));
-const pods = () => {
-  const [a, b, c] = world.pods;
-  if (a === undefined || b === undefined || c === undefined) throw new Error("three pods");
-  return { a, b, c };
-};
 
 beforeAll(async () => {
-  const { a, b } = pods();
+  const [a, b] = world.pods;
   for (const { prober } of [a, b]) {
     await prober.ask("serve", { protocol: "udp", port: 53 });
     await prober.ask("capture", { device: "eth0" });
@@ -25,7 +20,7 @@ let streams = 0;
 
 describe.each(FAMILIES)("IPv%i", (family: Family) => {
   it("N10: lets the answer to an allowed UDP request in, and nothing else of the same peer", async () => {
-    const { a, b } = pods();
+    const [a, b] = world.pods;
     await world.replace({ endpoints: endpoints([a, { ingress: {}, egress: { [A]: ["udp 53"] } }], [b, {}]), addresses: classes([b, A]) });
 
     expect(await reach(a, b, "udp", 53, family)).toBe("ok");
@@ -35,7 +30,7 @@ describe.each(FAMILIES)("IPv%i", (family: Family) => {
   });
 
   it("refuses a TCP packet that begins a connection without SYN, in both directions of an endpoint that is enforced in one", async () => {
-    const { a, b, c } = pods();
+    const [a, b, c] = world.pods;
     const addresses = classes([a, A], [b, A], [c, A]);
     await world.replace({ endpoints: endpoints([a, { egress: { [A]: "all" } }], [b, {}], [c, { ingress: { [A]: "all" } }]), addresses });
     const send = (from: Place, to: Place, port: number, ...flags: ("syn" | "ack" | "fin")[]) => {
@@ -53,7 +48,7 @@ describe.each(FAMILIES)("IPv%i", (family: Family) => {
   });
 
   it("counts what begins a connection and is judged, whether it may or not, and nothing that belongs to one", async () => {
-    const { a, b } = pods();
+    const [a, b] = world.pods;
     await world.replace({ endpoints: endpoints([b, { ingress: { [A]: ["udp 53"] } }], [a, {}]), addresses: classes([a, A]) });
     expect(await world.judged()).toEqual([
       { direction: "ingress", packets: 0 },
@@ -70,7 +65,7 @@ describe.each(FAMILIES)("IPv%i", (family: Family) => {
   });
 
   it("counts no neighbour discovery, which begins no connection", async () => {
-    const { a, b } = pods();
+    const [a, b] = world.pods;
     await world.replace({ endpoints: endpoints([a, { egress: {} }], [b, {}]) });
     await world.node.podIp(a.pod, "neighbour", "flush", "dev", "eth0");
     expect(await reach(a, b, "udp", 53, family)).toBe("timeout");
@@ -81,7 +76,7 @@ describe.each(FAMILIES)("IPv%i", (family: Family) => {
   });
 
   it("drops what conntrack takes for invalid, and counts it apart", async () => {
-    const { a, b } = pods();
+    const [a, b] = world.pods;
     await world.replace({ endpoints: endpoints([b, { ingress: { [A]: "all" } }], [a, {}]), addresses: classes([a, A]) });
     const ends = { from: a.address[family], to: b.address[family] };
 
@@ -94,7 +89,7 @@ describe.each(FAMILIES)("IPv%i", (family: Family) => {
 });
 
 it("lists and ends connections before and behind translation, of both families, and finds none a second time", async () => {
-  const { a, b, c } = pods();
+  const [a, b, c] = world.pods;
   await world.replace({ endpoints: endpoints([a, {}], [b, {}], [c, {}]) });
   await world.nft(
     `table ip services { chain p { type nat hook prerouting priority dstnat; ip daddr 10.96.0.9 udp dport 53 dnat to ${b.address[4]}; }; }`,

@@ -9,22 +9,17 @@ const A = "aaaaaaaaaaaa";
 const PORTS = [80, 81] as const;
 
 const world = shared(() => PolicyNode.create(2));
-const pods = () => {
-  const [client, server] = world.pods;
-  if (client === undefined || server === undefined) throw new Error("two pods");
-  return { client, server };
-};
 let sourcePort = 20_000;
 
 beforeAll(async () => {
-  const { prober } = pods().server;
+  const { prober } = world.pods[1];
   for (const port of PORTS) for (const protocol of ["tcp", "udp"]) await prober.ask("serve", { protocol, port });
   await prober.ask("capture", { device: "eth0" });
 });
 
 /** Sends the first packet of an association, since this kernel has no such sockets, and looks whether it arrives. */
 async function reachBySctp(port: number, family: Family): Promise<string> {
-  const { client, server } = pods();
+  const [client, server] = world.pods;
   const ends = { from: client.address[family], to: server.address[family] };
   const packet = ip(ends, PROTOCOLS.sctp, sctpInit(++sourcePort, port));
   return (await arrives(client, server, packet, ends.to)) ? "ok" : "timeout";
@@ -32,7 +27,7 @@ async function reachBySctp(port: number, family: Family): Promise<string> {
 
 /** What passes, such as "tcp 80". */
 async function passing(family: Family): Promise<string[]> {
-  const { client, server } = pods();
+  const [client, server] = world.pods;
   const found: string[] = [];
   const asked = PORTS.flatMap((port) =>
     (["tcp", "udp"] as const).map(async (protocol) => {
@@ -59,7 +54,7 @@ const KINDS: readonly (readonly [what: string, permission: PermissionText | unde
 describe.each(FAMILIES)("N4: IPv%i", (family) => {
   describe.each(["ingress", "egress"] as const)("%s", (direction) => {
     it.each(KINDS)("%s: exactly what it says", async (_, permission, passes) => {
-      const { client, server } = pods();
+      const [client, server] = world.pods;
       const permissions = permission === undefined ? {} : { [A]: permission };
       const [judged, other] = direction === "ingress" ? [server, client] : [client, server];
       await world.replace({ endpoints: endpoints([judged, { [direction]: permissions }], [other, {}]), addresses: classes([other, A]) });
@@ -70,7 +65,7 @@ describe.each(FAMILIES)("N4: IPv%i", (family) => {
 });
 
 it("lets everything else pass too where all is allowed, and nothing where ports are", async () => {
-  const { client, server } = pods();
+  const [client, server] = world.pods;
   const gre = () => {
     const ends = { from: client.address[4], to: server.address[4] };
     const packet = ip(ends, 47, Buffer.from([0, 0, 8, 0, 1, 2, 3, ++sourcePort & 0xff]));

@@ -5,14 +5,9 @@ import { classes, endpoints, FAMILIES, type Family, type Place, PolicyNode } fro
 const A = "aaaaaaaaaaaa";
 
 const world = shared(() => PolicyNode.create(2));
-const pods = () => {
-  const [a, b] = world.pods;
-  if (a === undefined || b === undefined) throw new Error("two pods");
-  return { a, b };
-};
 
 beforeAll(async () => {
-  await pods().b.prober.ask("sender", { port: 9000, every: 0.005 });
+  await world.pods[1].prober.ask("sender", { port: 9000, every: 0.005 });
 });
 beforeEach(() => world.ask("remove"));
 
@@ -36,7 +31,7 @@ describe.each(FAMILIES)("IPv%i", (family: Family) => {
   it.each(["egress of the client", "ingress of the server"])(
     "P19: stops a TCP stream when its permission goes (%s), also when its conntrack entry is deleted and the server keeps sending",
     async (side) => {
-      const { a, b } = pods();
+      const [a, b] = world.pods;
       const isEgress = side.startsWith("egress");
       const policy = (permissions: Record<string, readonly string[]>) => ({
         endpoints: isEgress ? endpoints([a, { egress: permissions }], [b, {}]) : endpoints([a, {}], [b, { ingress: permissions }]),
@@ -61,7 +56,7 @@ describe.each(FAMILIES)("IPv%i", (family: Family) => {
   );
 
   it("ends a UDP stream that only flows back when its entry is deleted", async () => {
-    const { a, b } = pods();
+    const [a, b] = world.pods;
     const policy = (permissions: Record<string, readonly string[]>) => ({
       endpoints: endpoints([a, { ingress: {}, egress: permissions }], [b, {}]),
       addresses: classes([b, A]),

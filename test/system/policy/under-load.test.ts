@@ -6,14 +6,9 @@ const A = "aaaaaaaaaaaa";
 const B = "bbbbbbbbbbbb";
 
 const world = shared(() => PolicyNode.create(3));
-const pods = () => {
-  const [a, b, c] = world.pods;
-  if (a === undefined || b === undefined || c === undefined) throw new Error("three pods");
-  return { a, b, c };
-};
 
 beforeAll(async () => {
-  const { prober } = pods().b;
+  const { prober } = world.pods[1];
   await prober.ask("serve", { protocol: "tcp", port: 80 });
   await prober.ask("serve", { protocol: "udp", port: 53 });
 });
@@ -30,7 +25,7 @@ async function packetsOfTcp(): Promise<{ readonly came: number; readonly passed:
 
 /** Begins to count from zero. */
 async function watchTcp(): Promise<void> {
-  const { a, b } = pods();
+  const [a, b] = world.pods;
   const rules = (counter: string) =>
     FAMILIES.flatMap((family) => {
       const ip = family === 4 ? "ip" : "ip6";
@@ -58,7 +53,7 @@ beforeEach(watchTcp);
 
 describe.each(FAMILIES)("IPv%i", (family) => {
   it("N18, P20: addresses of other classes change a thousand times a second: no wrong verdict, no packet of an allowed connection lost", async () => {
-    const { a, b, c } = pods();
+    const [a, b, c] = world.pods;
     await world.replace({
       endpoints: endpoints([b, { ingress: { [A]: ["tcp 80"] } }], [a, {}], [c, {}]),
       addresses: classes([a, A], [c, B]),
@@ -97,7 +92,7 @@ describe.each(FAMILIES)("IPv%i", (family) => {
 
 /** Two policies that allow the same, with other names for every class, so that each chain and set of the one goes when the other comes. */
 const twins = () => {
-  const { a, b, c } = pods();
+  const [a, b, c] = world.pods;
   return [[A, B] as const, ["dddddddddddd", "eeeeeeeeeeee"] as const].map(([one, other]) => ({
     endpoints: endpoints([b, { ingress: { [one]: ["tcp 80", "tcp 90-99"] } }], [a, { egress: { [other]: "all" } }], [c, {}]),
     addresses: classes([a, one], [b, other]),
@@ -106,7 +101,7 @@ const twins = () => {
 
 /** Connects again and again until the work is over. */
 async function connectsBeside(work: Promise<unknown>): Promise<{ readonly bad: number; readonly count: number }> {
-  const { a, b } = pods();
+  const [a, b] = world.pods;
   const found = { bad: 0, count: 0 };
   let isOver = false;
   const ending = work.finally(() => {
@@ -121,7 +116,7 @@ async function connectsBeside(work: Promise<unknown>): Promise<{ readonly bad: n
 }
 
 it("loses no packet of a connection while all that a policy has is replaced a hundred times", async () => {
-  const { b, c } = pods();
+  const [, b, c] = world.pods;
   const [one, other] = twins();
   if (one === undefined || other === undefined) throw new Error("two policies");
   await world.replace(one);
@@ -141,7 +136,7 @@ it("loses no packet of a connection while all that a policy has is replaced a hu
 });
 
 it("loses no connection while the table is deleted and made again, a hundred times, each in one transaction", async () => {
-  const { b, c } = pods();
+  const [, b, c] = world.pods;
   const [policy] = twins();
   const { bad, count } = await connectsBeside(world.ask("rebuild", { policy, times: 100 }));
   expect(bad).toBe(0);
