@@ -47,9 +47,7 @@ describe("M4: an ADD that gets SIGTERM", () => {
     expect(await node.cni("ADD", { containerId: "other", pod: await node.addPod(), conf })).toMatchObject({ exit: 0 });
     const before = await readStore(node);
     const log = String(conf.log_file_path);
-    using cleanUp = new DisposableStack();
-    const holder = await holdLock(String(conf.ipam_lock_file), LONG_SECONDS);
-    cleanUp.defer(() => holder.kill());
+    using _holder = await holdLock(String(conf.ipam_lock_file), LONG_SECONDS);
 
     const run = await terminated(node, addTo(pod), conf, log, "waiting for");
 
@@ -79,16 +77,14 @@ echo "$taken"
     const conf = localConf(node, { log_file_path: join(node.dir, "cni.log") });
     expect(await node.cni("ADD", { containerId: "c1", pod: await node.addPod(), conf })).toMatchObject({ exit: 0 });
     const log = String(conf.log_file_path);
-    using cleanUp = new DisposableStack();
-    const holder = await holdLock(String(conf.ipam_lock_file), LONG_SECONDS);
-    cleanUp.defer(() => holder.kill());
+    using holder = await holdLock(String(conf.ipam_lock_file), LONG_SECONDS);
     const env = { CNI_COMMAND: "DEL", CNI_NETNS: "", CNI_PATH: BIN_DIR };
 
     const run = await terminated(node, env, conf, log, "waiting for.*command=DEL");
 
     expect(run).toMatchObject({ exit: 143, stdout: "" });
     expect(await Bun.file(log).text()).toMatch(/SIGTERM.*command=DEL/);
-    cleanUp.dispose();
+    holder.kill();
     expect(await node.cni("DEL", { containerId: "c1", netns: "", conf })).toMatchObject({ exit: 0 });
     expect(await readStore(node)).toMatchObject({ allocated: [], handles: [], endpoints: [] });
   });

@@ -1,9 +1,10 @@
 /** What power a plugin keeps while it works, seen in /proc from outside. */
-import { type ChildProcess, spawn } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { localConf } from "../../support/conf.ts";
 import { fresh } from "../../support/fixtures.ts";
+import { until } from "../../support/kubernetes/until.ts";
+import { holdLock } from "../../support/lock-holder-process.ts";
 import { type CniRun, Node } from "../../support/node.ts";
 
 /** CAP_DAC_OVERRIDE, CAP_NET_ADMIN, CAP_SYS_PTRACE, CAP_SYS_ADMIN (capabilities(7)). */
@@ -95,11 +96,11 @@ describe("Hardening: the log of an ADD warns of", () => {
 
 /** An ADD that waits for the node's lock, which is held until `end`. */
 class Waiting implements AsyncDisposable {
-  readonly #lock: ChildProcess;
+  readonly #lock: Disposable;
   readonly #pid: number;
   readonly #run: Promise<CniRun>;
 
-  private constructor(lock: ChildProcess, pid: number, run: Promise<CniRun>) {
+  private constructor(lock: Disposable, pid: number, run: Promise<CniRun>) {
     this.#lock = lock;
     this.#pid = pid;
     this.#run = run;
@@ -108,12 +109,11 @@ class Waiting implements AsyncDisposable {
   static async start(node: Node, options: { plugin?: string; conf?: Record<string, unknown>; cwd?: string }): Promise<Waiting> {
     const path = `${node.dir}/ipam.lock`;
     const log = join(node.dir, "cni.log");
-    const lock = spawn("flock", [path, "sleep", "60"], { detached: true, stdio: "ignore" });
-    await until(() => existsSync(path) && Bun.spawnSync(["flock", "--nonblock", path, "true"]).exitCode !== 0);
+    const lock = await holdLock(path, 60);
     const conf = localConf(node, { log_file_path: log, ...options.conf });
     const { plugin = "tortie", cwd = node.dir } = options;
     const run = node.cni("ADD", { plugin, pod: await node.addPod(), conf, cwd });
-    await until(() => existsSync(log) && readFileSync(log, "utf8").includes(path));
+    await until("the ADD waits", () => existsSync(log) && readFileSync(log, "utf8").includes(path));
     const pid = Number(/pid=(\d+)/.exec(readFileSync(log, "utf8"))?.[1]);
     return new Waiting(lock, pid, run);
   }
@@ -127,17 +127,12 @@ class Waiting implements AsyncDisposable {
   }
 
   end(): Promise<CniRun> {
-    this.#release();
+    this.#lock[Symbol.dispose]();
     return this.#run;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#release();
-    await this.#run;
-  }
-
-  #release(): void {
-    if (this.#lock.pid !== undefined && this.#lock.signalCode === null) process.kill(-this.#lock.pid, "SIGKILL");
+    await this.end();
   }
 }
 
@@ -147,8 +142,4 @@ function statusOf(path: string): Record<string, string> {
       .split("\n")
       .map((line) => line.split(":\t").map((part) => part.trim()) as [string, string]),
   );
-}
-
-async function until(holds: () => boolean): Promise<void> {
-  while (!holds()) await Bun.sleep(10);
 }

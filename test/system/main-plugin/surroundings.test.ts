@@ -1,9 +1,9 @@
 /** What the runtime's process hands down: its environment, its memory policy, and readers of pipes that have stopped. */
-import { spawn } from "node:child_process";
 import { closeSync, constants, existsSync, openSync, readFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { localConf } from "../../support/conf.ts";
 import { fresh } from "../../support/fixtures.ts";
+import { holdLock } from "../../support/lock-holder-process.ts";
 import { BIN_DIR, Node } from "../../support/node.ts";
 
 const node = fresh(Node.create);
@@ -53,21 +53,13 @@ describe("M4, an operation that is killed", () => {
   it("has left a line that it began, in the log file and on standard error", async () => {
     const log = join(node.dir, "cni.log");
     const conf = localConf(node, { log_file_path: log });
-    const lock = `${node.dir}/ipam.lock`;
-    const holder = spawn("flock", [lock, "sleep", "60"], { detached: true, stdio: "ignore" });
-    try {
-      while (!isLocked(lock)) await Bun.sleep(10);
-      const run = node.cni("ADD", { pod: await node.addPod(), conf, timeoutMs: 1_500 });
-      expect(await run).toMatchObject({ signal: "SIGKILL", stdout: "", stderr: expect.stringContaining("info ADD begins command=ADD") });
-      expect(readFileSync(log, "utf8")).toContain("info ADD begins command=ADD network=net1 container=cid1 interface=eth0");
-    } finally {
-      if (holder.pid !== undefined) process.kill(-holder.pid, "SIGKILL");
-    }
-  });
+    using _holder = await holdLock(`${node.dir}/ipam.lock`, 60);
 
-  function isLocked(path: string): boolean {
-    return existsSync(path) && Bun.spawnSync(["flock", "--nonblock", path, "true"]).exitCode !== 0;
-  }
+    const run = await node.cni("ADD", { pod: await node.addPod(), conf, timeoutMs: 1_500 });
+
+    expect(run).toMatchObject({ signal: "SIGKILL", stdout: "", stderr: expect.stringContaining("info ADD begins command=ADD") });
+    expect(readFileSync(log, "utf8")).toContain("info ADD begins command=ADD network=net1 container=cid1 interface=eth0");
+  });
 });
 
 describe("L9: a log file that is a FIFO whose reader has stopped", () => {

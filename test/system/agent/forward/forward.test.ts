@@ -141,21 +141,17 @@ describe("a call on a node whose agent is away", () => {
     const conf = confOf(node, agent, { agent: "off", log_file_path: log });
     const lock = fileKey({ network: "net1", containerId: "cid1", ifname: "eth0" }).slice(0, 3);
     mkdirSync(join(agent.runDir, "attachments"), { recursive: true });
-    const holder = await holdLock(join(agent.runDir, "attachments", lock), 300);
-    try {
-      let isDone = false;
-      const adding = node.cni("ADD", { pod: await node.addPod(), conf }).finally(() => {
-        isDone = true;
-      });
-      const isWaiting = () => existsSync(log) && readFileSync(log, "utf8").includes("waiting for the attachment's lock");
-      await until("the ADD waits for the lock, or ends", () => isDone || isWaiting());
-      expect(isDone).toBe(false);
-      await node.expectClean();
-      holder.kill("SIGKILL");
-      expect(await adding).toMatchObject({ exit: 0 });
-    } finally {
-      holder.kill("SIGKILL");
-    }
+    using holder = await holdLock(join(agent.runDir, "attachments", lock), 300);
+    let isDone = false;
+    const adding = node.cni("ADD", { pod: await node.addPod(), conf }).finally(() => {
+      isDone = true;
+    });
+    const isWaiting = () => existsSync(log) && readFileSync(log, "utf8").includes("waiting for the attachment's lock");
+    await until("the ADD waits for the lock, or ends", () => isDone || isWaiting());
+    expect(isDone).toBe(false);
+    await node.expectClean();
+    holder.kill("SIGKILL");
+    expect(await adding).toMatchObject({ exit: 0 });
   });
 
   it("leaves no record of what direct mode added and deleted", async () => {
