@@ -2,9 +2,9 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { Agent } from "./agent.ts";
-import { cniCallBody } from "./agent.ts";
 import type { CallAnswer, CniCallBody } from "./call-socket.ts";
-import type { Pod } from "./node.ts";
+import { addressesOf, hostEndOf, prefixesOf } from "./cni-result.ts";
+import { BIN_DIR, type Pod } from "./node.ts";
 
 export interface CallOptions {
   readonly containerId?: string;
@@ -24,9 +24,34 @@ export async function callAgent(agent: Agent, verb: string, conf: unknown, optio
   return agent.call(verb, callBody(conf, options), options.deadlineMs === undefined ? {} : { deadlineMs: options.deadlineMs });
 }
 
-export function callBody(conf: unknown, { pod, netns, env = {}, ...call }: CallOptions): CniCallBody {
-  const sandbox = netns ?? (pod === undefined ? undefined : lookAt(pod));
-  return { ...cniCallBody(conf, call), env, ...(sandbox === undefined ? {} : { netns: sandbox }) };
+/** What tests want to know of an ADD that succeeds. */
+export interface Added extends CallAnswer {
+  /** With their lengths. */
+  readonly prefixes: readonly string[];
+  readonly addresses: readonly string[];
+  readonly hostEnd: string;
+}
+
+/** An ADD that must succeed. */
+export async function addByAgent(agent: Agent, conf: unknown, options: CallOptions): Promise<Added> {
+  const answer = await callAgent(agent, "add", conf, options);
+  expect({ status: answer.status, text: answer.status === 200 ? "" : answer.text }).toEqual({ status: 200, text: "" });
+  const { json } = answer;
+  return { ...answer, prefixes: prefixesOf(json), addresses: addressesOf(json), hostEnd: hostEndOf(json) };
+}
+
+export function callBody(conf: unknown, options: CallOptions = {}): CniCallBody {
+  const { pod, netns = pod === undefined ? undefined : lookAt(pod), containerId = "cid1", ifname = "eth0", args } = options;
+  return {
+    plugin: "test",
+    containerId,
+    ifname,
+    ...(args === undefined ? {} : { args }),
+    path: options.path ?? BIN_DIR,
+    ...(netns === undefined ? {} : { netns }),
+    stdin: typeof conf === "string" ? conf : JSON.stringify(conf),
+    env: options.env ?? {},
+  };
 }
 
 /** A pod's sandbox as a plugin sees it before the call. */

@@ -3,7 +3,7 @@
  * node's own, and it dies with the test.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type CallAnswer, type CniCallBody, callMessage, exchangeCall, parsed } from "./call-socket.ts";
 import { signalProcess } from "./kubernetes/process.ts";
@@ -100,6 +100,11 @@ export class Agent implements AsyncDisposable {
     return { agent: "require", agent_socket: this.socket };
   }
 
+  /** Names of the files of DELs that wait for it. */
+  get queue(): string[] {
+    return readdirSync(join(this.runDir, "deletequeue")).filter((name) => name.endsWith(".json"));
+  }
+
   /** `agent.json`; `undefined` before it is there. */
   file(): { readonly phase?: string; readonly pid?: number; readonly bootId?: string } | undefined {
     try {
@@ -126,6 +131,17 @@ export class Agent implements AsyncDisposable {
     }
   }
 
+  /** Waits until a background task has run so many times more. */
+  async looks(task: string, count: number): Promise<void> {
+    const runs = async () => {
+      const tasks = (await this.request("GET", "/controllers")).json as { name: string; status: Record<string, number> }[];
+      const status = tasks.find(({ name }) => name === task)?.status;
+      return (status?.["success-count"] ?? 0) + (status?.["failure-count"] ?? 0);
+    };
+    const before = await runs();
+    await this.until(`${count} runs of ${task}`, async () => (await runs()) >= before + count);
+  }
+
   /** One request to the API, for instance ("GET", "/config"). */
   async request(method: string, path: string, body?: unknown, headers: Readonly<Record<string, string>> = {}): Promise<AgentAnswer> {
     const response = await fetch(`http://agent/v1${path}`, {
@@ -140,7 +156,7 @@ export class Agent implements AsyncDisposable {
     return { status: response.status, headers: response.headers, text, json: parsed(text) };
   }
 
-  /** One call of a plugin, for instance ("add", cniCallBody(…)). */
+  /** One call of a plugin, for instance ("add", callBody(…)). */
   async call(verb: string, body: CniCallBody, { deadlineMs = 0, signal }: CallSettings = {}): Promise<CallAnswer> {
     const limit = AbortSignal.timeout(LIMIT_MS);
     const answered = this.node.ledger.begin({ ...body, verb: verb.toUpperCase(), network: networkOf(body.stdin) });
@@ -200,21 +216,4 @@ export class Agent implements AsyncDisposable {
     });
     return [child, ended];
   }
-}
-
-/** A plugin's call (A§11.3), for tests that call the agent themselves. */
-export function cniCallBody(
-  conf: unknown,
-  call: { containerId?: string; ifname?: string; netns?: string; args?: string; path?: string } = {},
-): CniCallBody {
-  return {
-    plugin: "test",
-    containerId: call.containerId ?? "cid1",
-    ifname: call.ifname ?? "eth0",
-    ...(call.args === undefined ? {} : { args: call.args }),
-    path: call.path ?? BIN_DIR,
-    ...(call.netns === undefined ? {} : { netns: { path: call.netns } }),
-    stdin: typeof conf === "string" ? conf : JSON.stringify(conf),
-    env: {},
-  };
 }

@@ -2,6 +2,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { CheckResult, Report } from "../../doctor/report.ts";
+import { addressesOf, hostEndOf } from "./cni-result.ts";
 import { localConf } from "./conf.ts";
 import { BIN_DIR, Node, type Pod, REFERENCE_PLUGINS_DIR, type RunOptions } from "./node.ts";
 
@@ -68,8 +69,7 @@ export class DoctorNode implements AsyncDisposable {
     const pod = await this.node.addPod();
     const { exit, stdout, json } = await this.node.cni("ADD", { pod, conf: this.conf({ cniVersion: "1.1.0", ...change }) });
     if (exit !== 0) throw new Error(`ADD: ${stdout}`);
-    const { interfaces = [], ips = [] } = json as { interfaces?: { name: string }[]; ips?: { address: string }[] };
-    return { pod, link: interfaces[0]?.name ?? "", address: ips[0]?.address.replace(/\/.*/, "") ?? "" };
+    return { pod, link: hostEndOf(json), address: addressesOf(json)[0] ?? "" };
   }
 
   async ask(options: RunOptions = {}, more: readonly string[] = []): Promise<Doctored> {

@@ -3,6 +3,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Explanation } from "../../doctor/explain/explanation.ts";
 import type { Agent } from "./agent.ts";
+import { addressesOf, hostEndOf } from "./cni-result.ts";
 import { localConf, podArgs } from "./conf.ts";
 import { BIN_DIR, type CniRun, Node, type Pod, type RunResult } from "./node.ts";
 
@@ -52,10 +53,7 @@ export class ExplainedNode implements AsyncDisposable {
     const args = `${podArgs(name, "default", containerId)}${ip === "" ? "" : `;IP=${ip}`}`;
     const run = await this.node.cni("ADD", { pod, conf: { ...conf, ...this.agent?.netconf }, containerId, args });
     if (run.exit === 0 && isCached) this.#cache(containerId, pod, args, run.json);
-    const result = run.json as { ips?: { address: string }[]; interfaces?: { name: string; sandbox?: string }[] };
-    const addresses = (result.ips ?? []).map(({ address }) => address.split("/")[0] ?? "");
-    const hostInterface = result.interfaces?.find(({ sandbox }) => sandbox === undefined || sandbox === "")?.name ?? "";
-    return { pod, containerId, args, addresses, hostInterface, run };
+    return { pod, containerId, args, addresses: addressesOf(run.json), hostInterface: hostEndOf(run.json), run };
   }
 
   /** Keeps the result as libcni does. */

@@ -1,6 +1,7 @@
 /** Directories of the real host-local plugin, as it leaves them on a node. */
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
+import { addressesOf } from "./cni-result.ts";
 import { REFERENCE_PLUGINS_DIR } from "./node.ts";
 
 const PLUGIN = join(REFERENCE_PLUGINS_DIR, "host-local");
@@ -39,6 +40,5 @@ export function addToHostLocal(network: HostLocalNetwork, container: string): re
   const { command, input, env } = hostLocalCall(network, "ADD", container);
   const run = spawnSync(command, [], { input, env, encoding: "utf8" });
   if (run.status !== 0) throw new Error(`host-local: ${run.stdout}${run.stderr}`);
-  const result: { readonly ips: readonly { readonly address: string }[] } = JSON.parse(run.stdout);
-  return result.ips.map(({ address }) => address.replace(/\/.*/, ""));
+  return addressesOf(JSON.parse(run.stdout));
 }

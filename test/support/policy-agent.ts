@@ -6,6 +6,7 @@ import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Agent } from "./agent.ts";
 import { callAgent } from "./agent-calls.ts";
+import { addressesOf, hostEndOf } from "./cni-result.ts";
 import { dualIpam, localConf } from "./conf.ts";
 import { Node, type Pod } from "./node.ts";
 import { Dialogue, type Place } from "./policy-node.ts";
@@ -75,8 +76,9 @@ export class PolicyAgentNode implements AsyncDisposable {
 
   /** Attaches a pod by the agent. */
   async attach(name: string, wanted: WantedPod = {}): Promise<AttachedPod> {
-    const { pod, prober } = await this.sandbox(name);
-    const containerId = `cid-${name}`;
+    // The kernel has no file for the longest names of pods.
+    const { pod, prober } = await this.sandbox(name.slice(0, 60));
+    const containerId = `cid-${name.slice(0, 60)}`;
     const args = this.args(name, wanted);
     const answer = await callAgent(this.agent, "add", this.conf, { pod, containerId, args });
     if (answer.status !== 200) throw new Error(`ADD of ${name}: ${answer.text}\n${this.agent.log}`);
@@ -126,10 +128,10 @@ export async function policyTable(node: Node): Promise<string> {
   return withoutLimits.replaceAll(/\s+packets \d+ bytes \d+/g, "");
 }
 
-export function placeOf(result: { interfaces: { name: string }[]; ips: { address: string }[] }) {
-  const addresses = result.ips.map(({ address }) => address.replace(/\/.*/, ""));
+export function placeOf(result: unknown) {
+  const addresses = addressesOf(result);
   const [four = "", six = ""] = [addresses.find((one) => !one.includes(":")), addresses.find((one) => one.includes(":"))];
-  return { address: { 4: four, 6: six }, hostInterface: result.interfaces[0]?.name ?? "" } as const;
+  return { address: { 4: four, 6: six }, hostInterface: hostEndOf(result) } as const;
 }
 
 /** A NetworkPolicy of namespace shop. */

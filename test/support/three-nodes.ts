@@ -3,6 +3,7 @@
  * pods. Each has its own agent, its own files and its own plugin; all have one API server.
  */
 import { Agent, type AgentOptions } from "./agent.ts";
+import { addressesOf } from "./cni-result.ts";
 import { connectNode } from "./kubernetes/connect-node.ts";
 import { startProcess } from "./kubernetes/process.ts";
 import type { PodOptions } from "./kubernetes/resources.ts";
@@ -173,7 +174,7 @@ export class ThreeNodes implements AsyncDisposable {
     const container = `c${++this.#containers}`;
     const run = await machine.host.cni("ADD", { ...this.#call({ machine, namespace, name, container }, conf), pod: sandbox });
     if (run.exit !== 0) throw new Error(`ADD of ${name}: exit ${run.exit}: ${run.stdout}${run.stderr}\n${machine.agent.log}`);
-    const ips = (run.json as { ips: { address: string }[] }).ips.map(({ address }) => address.slice(0, address.indexOf("/")));
+    const ips = addressesOf(run.json);
     const find = (isSixth: boolean) => ips.find((ip) => ip.includes(":") === isSixth) ?? "";
     return { namespace, name, machine, sandbox, container, ipv4: find(false), ipv6: find(true) };
   }

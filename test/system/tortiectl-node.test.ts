@@ -2,76 +2,58 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "yaml";
-import { Agent, cniCallBody } from "../support/agent.ts";
+import { Agent } from "../support/agent.ts";
+import { addByAgent, callAgent } from "../support/agent-calls.ts";
 import { localConf, podArgs } from "../support/conf.ts";
 import { fresh } from "../support/fixtures.ts";
 import { until } from "../support/kubernetes/until.ts";
 import { BIN_DIR, Node, type RunResult } from "../support/node.ts";
 
-interface Bench extends AsyncDisposable {
-  readonly node: Node;
-  readonly agent: Agent;
-  readonly addresses: readonly string[];
-  tortie(...argv: string[]): Promise<RunResult>;
-}
+/** An agent with two pods, of the containers aa11 and aa22. */
+const node = fresh(Node.create);
+const agent = fresh(() => Agent.start(node));
+const WEB = { containerId: "aa11", args: podArgs("web", "default", "aa11") };
+const DB = { containerId: "aa22", args: podArgs("db", "default", "aa22") };
+let addresses: readonly string[] = [];
 
-/** An agent with two pods, default/web and default/db, of the containers aa11 and aa22. */
-async function bench(): Promise<Bench> {
-  const node = await Node.create();
-  const agent = await Agent.start(node);
-  const addresses: string[] = [];
-  for (const [name, containerId] of [
-    ["web", "aa11"],
-    ["db", "aa22"],
-  ] as const) {
-    const pod = await node.addPod();
-    const body = cniCallBody(localConf(node), { containerId, netns: pod.netnsPath, args: podArgs(name, "default", containerId) });
-    const { json } = await agent.call("add", body);
-    addresses.push((json as { ips: { address: string }[] }).ips[0]?.address.split("/")[0] ?? "");
-  }
-  return {
-    node,
-    agent,
-    addresses,
-    tortie: (...argv) => node.run([join(BIN_DIR, "tortiectl"), "node", ...argv, "--socket", agent.socket]),
-    async [Symbol.asyncDispose]() {
-      await agent[Symbol.asyncDispose]();
-      await node[Symbol.asyncDispose]();
-    },
-  };
-}
+beforeEach(async () => {
+  await addByAgent(agent, localConf(node), { pod: await node.addPod(), ...WEB });
+  ({ addresses } = await addByAgent(agent, localConf(node), { pod: await node.addPod(), ...DB }));
+});
 
-const at = fresh(() => bench());
+function tortie(...argv: string[]): Promise<RunResult> {
+  return node.run([join(BIN_DIR, "tortiectl"), "node", ...argv, "--socket", agent.socket]);
+}
 
 describe("tortiectl node", () => {
   it("finds an endpoint by whatever is seen of it", async () => {
     const number = /^endpoint +(\d+)$/m;
-    const numbered = async (name: string) => number.exec((await at.tortie("endpoint", name)).stdout)?.[1];
+    const numbered = async (name: string) => number.exec((await tortie("endpoint", name)).stdout)?.[1];
 
     const wanted = await numbered("container-id:aa22");
 
     expect(wanted).toMatch(/^\d+$/);
-    for (const name of [at.addresses[1] ?? "", "default/db", "db", "aa22", "aa2", wanted ?? ""]) {
+    for (const name of [addresses[0] ?? "", "default/db", "db", "aa22", "aa2", wanted ?? ""]) {
       expect([name, await numbered(name)]).toEqual([name, wanted]);
     }
-    expect(await at.tortie("endpoint", "aa")).toMatchObject({ exit: 1, stderr: expect.stringContaining("(endpoint-ambiguous)") });
+    expect(await tortie("endpoint", "aa")).toMatchObject({ exit: 1, stderr: expect.stringContaining("(endpoint-ambiguous)") });
   });
 
   it("shows lists wide and as YAML", async () => {
-    const wide = await at.tortie("endpoints", "-o", "wide");
-    const yaml = await at.tortie("endpoints", "-o", "yaml");
-    const json = await at.tortie("endpoints", "--json");
+    const wide = await tortie("endpoints", "-o", "wide");
+    const yaml = await tortie("endpoints", "-o", "yaml");
+    const json = await tortie("endpoints", "--json");
 
     expect(wide.stdout).toMatch(/^ID .* CONTAINER +NETWORK +MAC +SANDBOX +ADDED +IDENTITY\n/);
     expect(wide.stdout).toContain("net1");
     expect(parse(yaml.stdout)).toEqual(JSON.parse(json.stdout));
-    expect((await at.tortie("endpoints", "-o", "json")).stdout).toBe(json.stdout);
+    expect((await tortie("endpoints", "-o", "json")).stdout).toBe(json.stdout);
   });
 
   it("shows a list again when it has changed, until it is told to end", async () => {
-    const [output, pid] = [join(at.node.dir, "looks"), join(at.node.dir, "watch.pid")];
-    const command = `echo $$ >${pid}; exec ${join(BIN_DIR, "tortiectl")} node endpoints --watch --socket ${at.agent.socket} >${output}`;
-    const watching = at.node.run(["/bin/sh", "-c", command]);
+    const [output, pid] = [join(node.dir, "looks"), join(node.dir, "watch.pid")];
+    const command = `echo $$ >${pid}; exec ${join(BIN_DIR, "tortiectl")} node endpoints --watch --socket ${agent.socket} >${output}`;
+    const watching = node.run(["/bin/sh", "-c", command]);
     const looks = () =>
       existsSync(output)
         ? readFileSync(output, "utf8")
@@ -80,10 +62,7 @@ describe("tortiectl node", () => {
         : [];
     await until("both are shown", () => looks().at(-1)?.includes("default/web") === true);
 
-    await at.agent.call(
-      "del",
-      cniCallBody(localConf(at.node), { containerId: "aa11", netns: "", args: podArgs("web", "default", "aa11") }),
-    );
+    await callAgent(agent, "del", localConf(node), WEB);
     await until("one is shown", () => looks().at(-1)?.includes("default/web") === false);
     process.kill(Number(readFileSync(pid, "utf8")), "SIGINT");
 
@@ -93,13 +72,13 @@ describe("tortiectl node", () => {
   });
 
   it("changes the level of the agent's log while it runs", async () => {
-    const before = await at.tortie("log-level");
+    const before = await tortie("log-level");
 
-    const changed = await at.tortie("log-level", "debug", "--json");
+    const changed = await tortie("log-level", "debug", "--json");
 
     expect(before).toMatchObject({ exit: 0, stdout: "info\n" });
     expect(JSON.parse(changed.stdout)).toEqual({ "log-level": "debug" });
-    expect((await at.tortie("log-level")).stdout).toBe("debug\n");
-    expect(await at.tortie("log-level", "loud")).toMatchObject({ exit: 2, stderr: expect.stringContaining('LEVEL "loud": one of') });
+    expect((await tortie("log-level")).stdout).toBe("debug\n");
+    expect(await tortie("log-level", "loud")).toMatchObject({ exit: 2, stderr: expect.stringContaining('LEVEL "loud": one of') });
   });
 });

@@ -6,7 +6,7 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { cniCallBody } from "../../support/agent.ts";
+import { callBody } from "../../support/agent-calls.ts";
 import { callMessage, exchangeCall } from "../../support/call-socket.ts";
 import { BIN_DIR } from "../../support/node.ts";
 import { type Contender, measure } from "../contender.ts";
@@ -61,7 +61,7 @@ function memoryOf(pid: number): number {
 async function ask(verb: "add" | "del", containerId: string, index: number): Promise<void> {
   const path = netnsOf(index);
   const { dev, ino } = statSync(path, { bigint: true });
-  const body = { ...cniCallBody(netconf, { containerId, path: BIN_DIR }), netns: { path, dev: String(dev), ino: String(ino) } };
+  const body = callBody(netconf, { containerId, netns: { path, dev: String(dev), ino: String(ino) } });
   const { status, text } = await exchangeCall(join(RUN_DIRECTORY, "cni.sock"), callMessage(verb, body), AbortSignal.timeout(CALL_LIMIT_MS));
   if (status !== 200) throw new Error(`${verb} ${containerId}: ${status} ${text}`);
 }

@@ -1,5 +1,6 @@
 /** A privileged pod that works against its own network while it is set up, looked at and taken down: nobody else notices, nothing stays. */
 import { resolve } from "node:path";
+import { addressesOf, hostEndOf } from "../../support/cni-result.ts";
 import { localConf, podArgs } from "../../support/conf.ts";
 import { type CniRun, Node } from "../../support/node.ts";
 import { readStore } from "../../support/store.ts";
@@ -41,10 +42,9 @@ describe("A pod with CAP_NET_ADMIN and CAP_NET_RAW that never keeps still", () =
     expect(await node.cni("GC", { conf: valid })).toMatchObject({ exit: 0 });
     expect(await node.cni("CHECK", { ...of, conf: { ...conf, prevResult: added.json } })).toMatchObject({ exit: 0, stdout: "" });
     const { links, routes } = await node.leftovers();
-    const [host] = (added.json as { interfaces: { name: string }[] }).interfaces;
-    const [address] = (added.json as { ips: { address: string }[] }).ips.map(({ address: text }) => text.replace(/\/.*/, ""));
+    const [host, [address]] = [hostEndOf(added.json), addressesOf(added.json)];
     const withoutLinkLocal = routes.filter((route) => !route.startsWith("fe80::/64"));
-    expect({ links, routes: withoutLinkLocal }).toEqual({ links: [host?.name], routes: [`${address} dev ${host?.name}`] });
+    expect({ links, routes: withoutLinkLocal }).toEqual({ links: [host], routes: [`${address} dev ${host}`] });
     const { allocated, endpoints } = await readStore(node);
     expect({ allocated: allocated.length, endpoints: endpoints.length }).toEqual({ allocated: 1, endpoints: 1 });
 

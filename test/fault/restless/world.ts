@@ -3,12 +3,13 @@ import { spawnSync } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { Agent } from "../../support/agent.ts";
 import { callAgent, lookAt } from "../../support/agent-calls.ts";
+import { addressesOf } from "../../support/cni-result.ts";
 import { dualIpam, localConf } from "../../support/conf.ts";
 import { lookAtStore } from "../../support/judge/look.ts";
 import type { SeenStore } from "../../support/judge/world.ts";
 import { Node } from "../../support/node.ts";
 import { shifted } from "../../support/restless/clocks.ts";
-import { addressesOf, CALL_SECONDS, type Container, type Mode, NETWORK, RestlessWorld } from "../../support/restless/world.ts";
+import { CALL_SECONDS, type Container, type Mode, NETWORK, RestlessWorld } from "../../support/restless/world.ts";
 
 export class World extends RestlessWorld {
   /** Seconds. */

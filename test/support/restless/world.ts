@@ -4,9 +4,9 @@
  * what else belongs to a container, is for each world to say.
  */
 import { spawn, spawnSync } from "node:child_process";
-import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Agent } from "../agent.ts";
+import { addressesOf } from "../cni-result.ts";
 import { judge } from "../judge/judge.ts";
 import type { SeenStore, Wanted } from "../judge/world.ts";
 import type { CniRun, Node, Pod } from "../node.ts";
@@ -268,8 +268,8 @@ export abstract class RestlessWorld implements AsyncDisposable {
       const isOver = this.sandboxes.has(pod) && ![...this.containers].some((one) => one.pod === pod);
       if (isOver) await this.removeSandbox(pod);
     }
-    await this.agent.until("its queue is empty", () => this.#queued() === 0);
-    await this.#looks();
+    await this.agent.until("its queue is empty", () => this.agent.queue.length === 0);
+    await this.agent.looks("drift", LOOKS);
     for (const end = performance.now() + SETTLE_MS; ; await Bun.sleep(LOOK_MS)) {
       const wrong = await this.#verdict();
       if (wrong.length === 0 || performance.now() > end) return [...this.complaints.splice(0), ...wrong];
@@ -280,21 +280,6 @@ export abstract class RestlessWorld implements AsyncDisposable {
   complain(what: string, { exit, signal, stdout }: CniRun): void {
     const outcome = signal === null ? `exit ${exit} ${stdout.replaceAll(/\s+/g, " ")}` : `ended by ${signal}`;
     this.complaints.push(`refused: ${what}: ${outcome}`);
-  }
-
-  #queued(): number {
-    return readdirSync(join(this.agent.runDir, "deletequeue"), { withFileTypes: true }).filter(({ name }) => name.endsWith(".json")).length;
-  }
-
-  async #looks(): Promise<void> {
-    const runs = async () => {
-      const { json } = await this.agent.request("GET", "/controllers");
-      const all: unknown = json;
-      const drift = Array.isArray(all) ? all.find(({ name }) => name === "drift") : undefined;
-      return Number(drift?.status["success-count"] ?? 0) + Number(drift?.status["failure-count"] ?? 0);
-    };
-    const before = await runs();
-    await this.agent.until("it has looked for drift", async () => (await runs()) >= before + LOOKS);
   }
 
   async #verdict(): Promise<readonly string[]> {
@@ -318,10 +303,4 @@ export abstract class RestlessWorld implements AsyncDisposable {
     );
     return wrong.map(({ rule, what }) => `${rule}: ${what}`);
   }
-}
-
-/** Addresses of an ADD's result, without their lengths. */
-export function addressesOf(result: unknown): string[] {
-  if (typeof result !== "object" || result === null || !("ips" in result) || !Array.isArray(result.ips)) return [];
-  return result.ips.map(({ address }) => String(address).split("/")[0] ?? "");
 }

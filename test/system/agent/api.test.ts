@@ -3,8 +3,9 @@ import { execFileSync } from "node:child_process";
 import { appendFileSync, copyFileSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import Ajv from "ajv/dist/2020.js";
-import { Agent, type AgentAnswer, cniCallBody } from "../../support/agent.ts";
+import { Agent, type AgentAnswer } from "../../support/agent.ts";
 import { exchangeRaw, statusAs } from "../../support/agent-as-user.ts";
+import { addByAgent } from "../../support/agent-calls.ts";
 import { dualIpam, localConf, podArgs } from "../../support/conf.ts";
 import { fresh } from "../../support/fixtures.ts";
 import { Node } from "../../support/node.ts";
@@ -13,22 +14,14 @@ import { Node } from "../../support/node.ts";
 const hasOtherUsers = Number(readFileSync("/proc/self/uid_map", "utf8").trim().split(/\s+/)[2]) > 65_000;
 const GROUP = 4711;
 
-async function withEndpoint(
-  node: Node,
-  agent: Agent,
-  containerId = "cid1",
-): Promise<{ conf: Record<string, unknown>; addresses: string[] }> {
-  const pod = await node.addPod();
-  const conf = localConf(node, { cniVersion: "1.0.0", ipam: dualIpam("46") });
-  const call = cniCallBody(conf, { containerId, netns: pod.netnsPath, args: podArgs("web", "default", containerId) });
-  const added = await agent.call("add", call);
-  expect(added).toMatchObject({ status: 200 });
-  const { ips } = added.json as { ips: { address: string }[] };
-  return { conf, addresses: ips.map(({ address }) => address.split("/")[0] ?? "") };
-}
-
 const node = fresh(Node.create);
 const agent = fresh(() => Agent.start(node));
+
+/** Adds the pod default/web as container cid1. @returns its addresses */
+async function addWeb(): Promise<readonly string[]> {
+  const conf = localConf(node, { ipam: dualIpam("46") });
+  return (await addByAgent(agent, conf, { pod: await node.addPod(), args: podArgs("web") })).addresses;
+}
 
 describe("The API of the agent", () => {
   (hasOtherUsers ? it : it.skip)(
@@ -66,7 +59,7 @@ describe("The API of the agent", () => {
   );
 
   it("A-P02: finds one endpoint by each of its names, and says what is wrong with others", async () => {
-    const { addresses } = await withEndpoint(node, agent);
+    const addresses = await addWeb();
     const [list] = (await agent.request("GET", "/endpoint")).json as [{ id: number }];
     const names = [
       String(list.id),
@@ -168,7 +161,7 @@ describe("The API of the agent", () => {
     const document = (await agent.request("GET", "/openapi.json")).json as OpenApi;
     expect(document.openapi).toBe("3.1.0");
     const judge = judgeOf(document);
-    const { addresses } = await withEndpoint(node, agent);
+    const addresses = await addWeb();
     const id = "container-id:cid1";
     const asked: readonly [method: string, path: string, template: string, body?: unknown][] = [
       ["GET", "/config", "/config"],

@@ -5,6 +5,7 @@ import { parseAddress } from "../../../lib/addresses/address.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { Hosts } from "../../../main-plugin/hosts.ts";
 import { Agent } from "../../support/agent.ts";
+import { addressesOf } from "../../support/cni-result.ts";
 import { localConf } from "../../support/conf.ts";
 import { fresh } from "../../support/fixtures.ts";
 import { Node } from "../../support/node.ts";
@@ -14,16 +15,11 @@ import { readStore } from "../../support/store.ts";
 const OFTEN = ["--max-controller-interval", "1"];
 const RANGE = ["--ipam", "host-scope", "--ipv4-range", "10.62.0.0/24", "--enable-ipv6", "false", "--ipam-strategy", "contiguous"];
 
-async function addresses(agent: Agent, conf: Record<string, unknown>, containers: readonly string[]) {
-  const pods = [];
-  for (const containerId of containers) {
-    const pod = await agent.node.addPod();
-    const added = await agent.node.cni("ADD", { pod, containerId, conf });
-    if (added.exit !== 0) throw new Error(JSON.stringify(added));
-    const { ips } = added.json as { ips: { address: string }[] };
-    pods.push({ pod, containerId, address: ips[0]?.address.split("/")[0] ?? "" });
-  }
-  return pods;
+async function add(node: Node, conf: Record<string, unknown>, containerId: string) {
+  const pod = await node.addPod();
+  const added = await node.cni("ADD", { pod, containerId, conf });
+  if (added.exit !== 0) throw new Error(JSON.stringify(added));
+  return { pod, address: addressesOf(added.json)[0] ?? "" };
 }
 
 const storeOf = (node: Node) => decodeNetworkConfig({ name: "net1", datastore_type: "local", datastore_path: node.datastorePath });
@@ -49,16 +45,6 @@ async function findings(agent: Agent): Promise<readonly string[]> {
   return found.filter((finding) => finding.startsWith("address-"));
 }
 
-async function looks(agent: Agent, name: string, count: number): Promise<void> {
-  const runs = async () => {
-    const { json } = await agent.request("GET", "/controllers");
-    const one = (json as { name: string; status: Record<string, number> }[]).find((controller) => controller.name === name);
-    return (one?.status["success-count"] ?? 0) + (one?.status["failure-count"] ?? 0);
-  };
-  const before = await runs();
-  await agent.until(`${count} runs of ${name}`, async () => (await runs()) >= before + count);
-}
-
 const routesOf = async (node: Node) => (await node.ip("-j", "route", "show")).map(({ dst }) => String(dst));
 
 const node = fresh(Node.create);
@@ -67,9 +53,9 @@ describe("G21: an address that was released while its container runs", () => {
   it("is a finding that says what to do, is a conflict when another container has it, and ends with the container", async () => {
     await using agent = await Agent.start(node, { args: OFTEN });
     const conf = localConf(node, { cniVersion: "1.1.0", ...agent.netconf });
-    const [lost, kept] = await addresses(agent, conf, ["lost", "kept"]);
-    if (lost === undefined || kept === undefined) throw new Error("two containers were added");
-    await looks(agent, "compare-addresses", 2);
+    const lost = await add(node, conf, "lost");
+    await add(node, conf, "kept");
+    await agent.looks("compare-addresses", 2);
     expect(await findings(agent)).toEqual([]);
 
     await release(node, "lost");
@@ -99,8 +85,7 @@ describe("G21: an address that was released while its container runs", () => {
     node.excuse("the address is released while its container runs", "not-granted");
     await using agent = await Agent.start(node);
     const conf = localConf(node, { cniVersion: "1.1.0", ...agent.netconf });
-    const [lost, kept] = await addresses(agent, conf, ["lost", "kept"]);
-    if (lost === undefined || kept === undefined) throw new Error("two containers were added");
+    const [lost, kept] = [await add(node, conf, "lost"), await add(node, conf, "kept")];
     await agent.stop();
     await release(node, "lost");
     for (const { address } of [lost, kept]) await node.ip("route", "del", address);
@@ -116,8 +101,7 @@ describe("G21: an address that was released while its container runs", () => {
   it("is found in the grant files of the host scope, and is over when the file is back", async () => {
     await using agent = await Agent.start(node, { args: [...RANGE, ...OFTEN] });
     const conf = localConf(node, { ipam: { type: "tortie-host-scope" }, cniVersion: "1.1.0", ...agent.netconf });
-    const [lost] = await addresses(agent, conf, ["lost"]);
-    if (lost === undefined) throw new Error("a container was added");
+    const lost = await add(node, conf, "lost");
     const path = join(agent.runDir, "state/ipam/v4", lost.address);
     const own = readFileSync(path, "utf8");
     writeFileSync(path, `${JSON.stringify({ owner: "client", token: "theirs", "granted-at": "2026-01-01T00:00:00.000Z" })}\n`);

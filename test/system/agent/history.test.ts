@@ -1,6 +1,7 @@
 /** The history that the agent serves: of calls that it served, of what plugins did without it, and after it was killed. */
 import { join } from "node:path";
-import { Agent, cniCallBody } from "../../support/agent.ts";
+import { Agent } from "../../support/agent.ts";
+import { addByAgent, callAgent } from "../../support/agent-calls.ts";
 import { localConf, podArgs } from "../../support/conf.ts";
 import { fresh } from "../../support/fixtures.ts";
 import { BIN_DIR, Node } from "../../support/node.ts";
@@ -15,20 +16,20 @@ interface Entry {
   readonly steps: readonly { readonly name: string }[];
 }
 
+function callOf(name: string, containerId: string) {
+  return { containerId, args: podArgs(name, "default", containerId) };
+}
+
 async function historyOf(agent: Agent, query = ""): Promise<readonly Entry[]> {
   return (await agent.request("GET", `/history${query}`)).json as readonly Entry[];
 }
 
 it("has each operation of a pod with its steps, and finds it by address, pod and container", async () => {
   await using agent = await Agent.start(node);
-  const call = async (verb: string, name: string, containerId: string) => {
-    const pod = verb === "add" ? await node.addPod(name) : undefined;
-    const netns = pod?.netnsPath ?? "";
-    return agent.call(verb, cniCallBody(localConf(node), { containerId, netns, args: podArgs(name, "default", containerId) }));
-  };
-  await call("add", "web", "aa11");
-  await call("add", "db", "bb22");
-  await call("del", "web", "aa11");
+  const [web, db] = [callOf("web", "aa11"), callOf("db", "bb22")];
+  await addByAgent(agent, localConf(node), { ...web, pod: await node.addPod() });
+  await addByAgent(agent, localConf(node), { ...db, pod: await node.addPod() });
+  await callAgent(agent, "del", localConf(node), web);
 
   const all = await historyOf(agent);
   const [, , first] = all;
@@ -44,14 +45,11 @@ it("has each operation of a pod with its steps, and finds it by address, pod and
 
 it("has the ADD whose answer came a moment before the agent was killed", async () => {
   await using agent = await Agent.start(node);
-  const pod = await node.addPod("web");
-  const body = cniCallBody(localConf(node), { containerId: "cc33", netns: pod.netnsPath, args: podArgs("web", "default", "cc33") });
-  const added = await agent.call("add", body);
+  await addByAgent(agent, localConf(node), { ...callOf("web", "cc33"), pod: await node.addPod() });
   await agent.kill();
 
   const { stdout } = await node.run([join(BIN_DIR, "tortiectl"), "ipam", "history", "--socket", agent.socket, "--json"]);
 
-  expect(added.status).toBe(200);
   expect(JSON.parse(stdout)).toMatchObject([{ containerId: "cc33", pod: "default/web" }]);
 });
 

@@ -1,7 +1,8 @@
 /** How the agent starts, is told things by signals, and ends (A§0.2, A§0.3, A§2.1). */
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Agent, cniCallBody } from "../../support/agent.ts";
+import { Agent } from "../../support/agent.ts";
+import { addByAgent, callAgent } from "../../support/agent-calls.ts";
 import { localConf, podArgs } from "../../support/conf.ts";
 import { fresh } from "../../support/fixtures.ts";
 import { BIN_DIR, Node } from "../../support/node.ts";
@@ -31,7 +32,7 @@ describe("The agent's process", () => {
     const pods = await Promise.all(Array.from({ length: 8 }, () => node.addPod()));
     const conf = localConf(node);
     const calls = pods.map((pod, index) =>
-      agent.call("add", cniCallBody(conf, { containerId: `cid${index}`, netns: pod.netnsPath })).then(
+      callAgent(agent, "add", conf, { containerId: `cid${index}`, pod }).then(
         ({ status }) => status,
         // Came too late: the runtime calls again.
         () => "refused",
@@ -68,10 +69,7 @@ describe("The agent's process", () => {
 
   it("drops the state of an earlier boot, and keeps that of this one", async () => {
     await using agent = await Agent.start(node);
-    const conf = localConf(node);
-    const pod = await node.addPod();
-    const added = await agent.call("add", cniCallBody(conf, { netns: pod.netnsPath, args: podArgs("web") }));
-    expect(added.status).toBe(200);
+    await addByAgent(agent, localConf(node), { pod: await node.addPod(), args: podArgs("web") });
     await agent.kill();
     await agent.restart();
     expect((await agent.request("GET", "/endpoint")).json).toEqual([expect.objectContaining({ id: expect.any(Number) })]);
@@ -132,8 +130,7 @@ describe("The agent's process", () => {
 describe("tortiectl node", () => {
   it("shows status, endpoints, one endpoint, configuration and figures, as tables and as JSON", async () => {
     await using agent = await Agent.start(node);
-    const pod = await node.addPod();
-    await agent.call("add", cniCallBody(localConf(node), { netns: pod.netnsPath, args: podArgs("web") }));
+    await addByAgent(agent, localConf(node), { pod: await node.addPod(), args: podArgs("web") });
     const tortiectl = (...args: string[]) =>
       node.run([join(BIN_DIR, "tortiectl"), "node", ...args], { env: { TORTIE_SOCK: agent.socket } });
     expect(await tortiectl("status")).toMatchObject({ exit: 0, stdout: expect.stringContaining("phase ready") });

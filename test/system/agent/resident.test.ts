@@ -1,5 +1,6 @@
 /** The agent as a whole: the real executable on the local store, calls of plugins over its real socket, judged by the kernel. */
-import { Agent, cniCallBody } from "../../support/agent.ts";
+import { Agent } from "../../support/agent.ts";
+import { addByAgent, callAgent } from "../../support/agent-calls.ts";
 import { dualIpam, localConf } from "../../support/conf.ts";
 import { Node } from "../../support/node.ts";
 import { expectNothingLeft } from "../../support/store.ts";
@@ -11,34 +12,27 @@ describe("A resident agent on the local store", () => {
     const pod = await node.addPod();
     const conf = localConf(node, { cniVersion: "1.1.0", ipam: dualIpam("46") });
 
-    const added = await agent.call("add", cniCallBody(conf, { netns: pod.netnsPath }));
-    expect(added).toMatchObject({ status: 200, json: { cniVersion: "1.1.0" } });
-    const { ips } = added.json as { ips: { address: string }[] };
+    // The agent opens the sandbox by itself: this caller has not looked at it.
+    const call = { netns: { path: pod.netnsPath } };
+    const { json, prefixes } = await addByAgent(agent, conf, call);
+    expect(json).toMatchObject({ cniVersion: "1.1.0" });
     const [link] = await node.podIp(pod, "-j", "address", "show", "eth0");
-    expect(ips).toHaveLength(2);
-    for (const { address } of ips) {
-      const [local = "", prefixlen] = address.split("/");
+    expect(prefixes).toHaveLength(2);
+    for (const prefix of prefixes) {
+      const [local = "", prefixlen] = prefix.split("/");
       expect(link?.addr_info).toContainEqual(expect.objectContaining({ local, prefixlen: Number(prefixlen) }));
     }
 
-    const withResult = { ...conf, prevResult: added.json };
-    expect(await agent.call("check", cniCallBody(withResult, { netns: pod.netnsPath }))).toMatchObject({
-      status: 200,
-      text: "",
-    });
-    expect(await agent.call("status", cniCallBody(conf, { containerId: "", ifname: "" }))).toMatchObject({ status: 200 });
+    const withResult = { ...conf, prevResult: json };
+    expect(await callAgent(agent, "check", withResult, call)).toMatchObject({ status: 200, text: "" });
+    const ofNobody = { containerId: "", ifname: "" };
+    expect(await callAgent(agent, "status", conf, ofNobody)).toMatchObject({ status: 200 });
     expect(await agent.request("GET", "/cni/status")).toMatchObject({ status: 200 });
     const valid = { ...conf, "cni.dev/valid-attachments": [{ containerID: "cid1", ifname: "eth0" }] };
-    expect(await agent.call("gc", cniCallBody(valid, { containerId: "", ifname: "" }))).toMatchObject({
-      status: 200,
-      text: "",
-    });
+    expect(await callAgent(agent, "gc", valid, ofNobody)).toMatchObject({ status: 200, text: "" });
     expect(await node.podIp(pod, "-j", "link", "show", "eth0")).toHaveLength(1);
 
-    expect(await agent.call("del", cniCallBody(withResult, { netns: pod.netnsPath }))).toMatchObject({
-      status: 200,
-      text: "",
-    });
+    expect(await callAgent(agent, "del", withResult, call)).toMatchObject({ status: 200, text: "" });
     await expectNothingLeft(node);
     expect(await agent.stop()).toBe(0);
   });

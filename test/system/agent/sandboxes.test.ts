@@ -6,7 +6,7 @@ import { spawnSync } from "node:child_process";
 import { closeSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Agent } from "../../support/agent.ts";
-import { callAgent, lookAt, recordsOf } from "../../support/agent-calls.ts";
+import { addByAgent, type CallOptions, callAgent, lookAt, recordsOf } from "../../support/agent-calls.ts";
 import { dualIpam, localConf } from "../../support/conf.ts";
 import { BIN_DIR, Node, type Pod, REFERENCE_PLUGINS_DIR } from "../../support/node.ts";
 import { readStore } from "../../support/store.ts";
@@ -31,11 +31,8 @@ async function scene(): Promise<Scene> {
   return { node, agent, conf: localConf(node, { ipam: dualIpam("46") }), [Symbol.asyncDispose]: () => kept.disposeAsync() };
 }
 
-async function add({ agent, conf }: Scene, options: Parameters<typeof callAgent>[3]): Promise<string> {
-  const answer = await callAgent(agent, "add", conf, options);
-  expect({ status: answer.status, text: answer.status === 200 ? "" : answer.text }).toEqual({ status: 200, text: "" });
-  const { interfaces } = answer.json as { interfaces: { name: string }[] };
-  return interfaces[0]?.name ?? "";
+async function add({ agent, conf }: Scene, options: CallOptions): Promise<string> {
+  return (await addByAgent(agent, conf, options)).hostEnd;
 }
 
 /** Links with their addresses, and routes, of a pod or of the host. The kernel makes link-local addresses by itself, in its own time. */
@@ -54,18 +51,6 @@ async function networkOf(node: Node, pod?: Pod) {
 
 function isGlobal(text: string): boolean {
   return !text.startsWith("fe80:");
-}
-
-async function looks({ agent }: Scene, count = LOOKS): Promise<void> {
-  const runs = async () => {
-    const { json } = await agent.request("GET", "/controllers");
-    const one = (json as { name: string; status: { "success-count": number; "failure-count": number } }[]).find(
-      ({ name }) => name === "drift",
-    );
-    return (one?.status["success-count"] ?? 0) + (one?.status["failure-count"] ?? 0);
-  };
-  const before = await runs();
-  await agent.until(`${count} looks`, async () => (await runs()) >= before + count);
 }
 
 /** The path of a pod's sandbox leads to another namespace from now on, for everybody. */
@@ -96,7 +81,7 @@ describe("G1: a sandbox that the agent reached by its caller's descriptor alone"
       const before = await networkOf(node, second);
 
       await node.ip("link", "del", hostInterface);
-      await looks(stage);
+      await stage.agent.looks("drift", LOOKS);
 
       expect(JSON.stringify(recordsOf(stage.agent))).not.toContain("/proc/self/fd");
       expect(await networkOf(node, second)).toEqual(before);
@@ -121,7 +106,7 @@ describe("G1: a sandbox that the agent reached by its caller's descriptor alone"
 
     await agent.kill();
     await agent.restart();
-    await looks(stage);
+    await stage.agent.looks("drift", LOOKS);
 
     expect(agent.log).toMatch(/ restored .*built=1 failed=0/);
     expect(await networkOf(node, pod)).toEqual(before);
@@ -141,7 +126,7 @@ describe("G2: a sandbox whose path leads to another one", () => {
     // The last way to the first sandbox: it is gone with its link.
     reusePath(first, second.netnsPath);
     if (when === "while it is away") await agent.restart();
-    await looks(stage);
+    await stage.agent.looks("drift", LOOKS);
 
     expect(await networkOf(node, second)).toEqual(before);
     expect((await node.leftovers()).links).toEqual([]);
@@ -158,7 +143,7 @@ describe("G2: a sandbox whose path leads to another one", () => {
 
     reusePath(pod, node.netnsPath);
     await agent.restart();
-    await looks(stage);
+    await stage.agent.looks("drift", LOOKS);
 
     const { links, routes } = await networkOf(node);
     expect(links.map(({ ifname }) => ifname).filter((name) => name === "eth0")).toEqual([]);
@@ -179,10 +164,10 @@ describe("G3: a link that is gone, of an endpoint whose address was released bes
     expect((await readStore(node)).allocated).toEqual([]);
 
     await node.ip("link", "del", hostInterface);
-    await looks(stage);
+    await stage.agent.looks("drift", LOOKS);
     await agent.kill();
     await agent.restart();
-    await looks(stage);
+    await stage.agent.looks("drift", LOOKS);
 
     expect((await node.leftovers()).links).toEqual([]);
     expect((await node.podIp(pod, "-j", "link", "show")).map(({ ifname }) => ifname)).toEqual(["lo"]);
@@ -219,10 +204,10 @@ describe("G6: what was changed inside a pod on purpose", () => {
     await node.podIp(pod, "-6", "route", "del", "default");
     const before = await networkOf(node, pod);
 
-    await looks(stage);
+    await stage.agent.looks("drift", LOOKS);
     await agent.kill();
     await agent.restart();
-    await looks(stage);
+    await stage.agent.looks("drift", LOOKS);
 
     expect(await networkOf(node, pod)).toEqual(before);
     const { json } = await agent.request("GET", "/endpoint");
@@ -287,7 +272,7 @@ describe("G8: a sandbox whose inode is that of one that is gone", () => {
     const empty = await networkOf(node, other);
     giveInode(agent, lookAt(other));
     await agent.restart();
-    await looks(stage);
+    await stage.agent.looks("drift", LOOKS);
     expect(await networkOf(node, other)).toEqual(empty);
 
     await node.podIp(other, "link", "add", "eth0", "type", "veth", "peer", "name", "peer0");
@@ -310,7 +295,7 @@ describe("G20: a link that was removed by hand and made again", () => {
     await node.ip("link", "del", hostInterface);
     const there = async () => (await node.ip("-j", "link", "show")).find(({ ifname }) => ifname === hostInterface);
     await agent.until("the link is back", async () => (await there()) !== undefined);
-    await looks(stage, 1);
+    await agent.looks("drift", 1);
 
     expect(recordsOf(agent)).toMatchObject([{ hostInterface: { name: hostInterface, index: (await there())?.ifindex } }]);
   });

@@ -3,6 +3,7 @@ import { spawn } from "node:child_process";
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Agent } from "../../support/agent.ts";
+import { addressesOf } from "../../support/cni-result.ts";
 import { localConf } from "../../support/conf.ts";
 import { fresh } from "../../support/fixtures.ts";
 import { until } from "../../support/kubernetes/until.ts";
@@ -41,9 +42,8 @@ class PolicyHost implements AsyncDisposable {
       const pod = await node.addPod();
       const args = `IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=${name};K8S_POD_LABELS=${labels}`;
       const run = await node.cni("ADD", { pod, conf: localConf(node, agent.netconf), containerId: name, args });
-      const result = run.json as { readonly ips: readonly { readonly address: string }[] };
       host.pods.set(name, pod);
-      host.addresses.set(name, result.ips[0]?.address.split("/")[0] ?? "");
+      host.addresses.set(name, addressesOf(run.json)[0] ?? "");
     }
     return host;
   }

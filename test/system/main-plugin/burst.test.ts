@@ -1,6 +1,7 @@
 /** Many at once: nothing is lost, nothing is doubled, nothing stays (issue, Done when). */
+import { addressesOf } from "../../support/cni-result.ts";
 import { dualIpam, localConf } from "../../support/conf.ts";
-import { type CniRun, type JsonRecord, Node, type Pod } from "../../support/node.ts";
+import { Node, type Pod } from "../../support/node.ts";
 import { expectNothingLeft, readStore } from "../../support/store.ts";
 
 const COUNT = 300;
@@ -15,7 +16,7 @@ describe(`${COUNT} parallel ADDs and DELs`, () => {
 
     const added = await inParallel(AT_ONCE, pods, (pod, i) => node.cni("ADD", { pod, containerId: `cid${i}`, conf }));
     expect(added.filter(({ exit }) => exit !== 0).map(({ stdout }) => stdout)).toEqual([]);
-    const addresses = added.flatMap(addressesOf);
+    const addresses = added.flatMap(({ json }) => addressesOf(json));
     expect(addresses).toHaveLength(2 * COUNT);
     expect(new Set(addresses).size).toBe(2 * COUNT);
     const store = await readStore(node);
@@ -30,10 +31,6 @@ describe(`${COUNT} parallel ADDs and DELs`, () => {
     await expectNothingLeft(node);
   });
 });
-
-function addressesOf(run: CniRun): string[] {
-  return ((run.json as JsonRecord).ips as { address: string }[]).map(({ address }) => address);
-}
 
 /** Runs `work` on all items, at most `width` at a time. */
 async function inParallel<T, R>(width: number, items: readonly T[], work: (item: T, index: number) => Promise<R>): Promise<R[]> {

@@ -2,6 +2,7 @@
  * The contexts of Calico's main plugin suites that are about its IPAM plugin (I§8.3), as far as they need no API server: pools come
  * from the network configuration here, from annotations there.
  */
+import { prefixesOf } from "../../support/cni-result.ts";
 import { dualIpam, localConf, podArgs } from "../../support/conf.ts";
 import { fresh } from "../../support/fixtures.ts";
 import { type CniRun, type JsonRecord, Node } from "../../support/node.ts";
@@ -15,8 +16,8 @@ function pools(listed: readonly string[], cidrs: readonly string[] = listed) {
 }
 
 function resultOf({ json }: CniRun): { readonly addresses: readonly string[]; readonly routes: readonly string[] } {
-  const { ips = [], routes = [] } = json as { readonly ips?: readonly JsonRecord[]; readonly routes?: readonly JsonRecord[] };
-  return { addresses: ips.map(({ address }) => String(address)), routes: routes.map(({ dst }) => String(dst)) };
+  const { routes = [] } = json as { readonly routes?: readonly JsonRecord[] };
+  return { addresses: prefixesOf(json), routes: routes.map(({ dst }) => String(dst)) };
 }
 
 async function fill(node: Node, ipam: object, count: number): Promise<void> {

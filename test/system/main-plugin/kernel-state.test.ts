@@ -1,4 +1,5 @@
 /** What an ADD leaves in the kernel, field by field (C§4.2-4.4), as iproute2 and /proc show it on both sides. */
+import { prefixesOf } from "../../support/cni-result.ts";
 import { dualIpam, localConf, podArgs } from "../../support/conf.ts";
 import { fresh } from "../../support/fixtures.ts";
 import { type JsonRecord, Node, type Pod } from "../../support/node.ts";
@@ -12,10 +13,6 @@ async function added(node: Node, pod: Pod, families: "4" | "6" | "46", change: R
   expect(run.stderr).not.toMatch(/panic|failed/i);
   expect({ exit: run.exit, stdout: run.stdout }).toMatchObject({ exit: 0 });
   return run.json as JsonRecord;
-}
-
-function addressesOf(result: JsonRecord): string[] {
-  return (result.ips as { address: string }[]).map(({ address }) => address);
 }
 
 const bare = (address: string) => address.replace(/\/.*/, "");
@@ -45,7 +42,7 @@ describe("The host end of an attachment", () => {
   });
 
   it("has one link-scope host route to the IPv4 address and the sysctls of proxy ARP", async () => {
-    const [address = ""] = addressesOf(await added(node, pod, "4"));
+    const [address = ""] = prefixesOf(await added(node, pod, "4"));
 
     expect(await node.ip("-j", "-d", "-4", "route", "show", "table", "main")).toEqual([
       { type: "unicast", dst: bare(address), dev: HOST_END, protocol: "boot", scope: "link", flags: [] },
@@ -56,7 +53,7 @@ describe("The host end of an attachment", () => {
   });
 
   it("has one host route and the sysctls of proxy NDP for an IPv6-only pod", async () => {
-    const [address = ""] = addressesOf(await added(node, pod, "6"));
+    const [address = ""] = prefixesOf(await added(node, pod, "6"));
 
     expect(await node.ip("-j", "-4", "route", "show", "table", "main")).toEqual([]);
     const routes = await node.ip("-j", "-d", "-6", "route", "show", "table", "main");
@@ -75,7 +72,7 @@ describe("The host end of an attachment", () => {
 
 describe("The pod end of an attachment", () => {
   it("has its IPv4 address as /32 and reaches everything through 169.254.1.1", async () => {
-    const [address = ""] = addressesOf(await added(node, pod, "4"));
+    const [address = ""] = prefixesOf(await added(node, pod, "4"));
 
     expect(address).toMatch(/\/32$/);
     expect(await podAddresses(node, pod)).toMatchObject([{ family: "inet", local: bare(address), prefixlen: 32, scope: "global" }]);
@@ -90,7 +87,7 @@ describe("The pod end of an attachment", () => {
   });
 
   it("has its IPv6 address as /128, never tentative, and reaches everything through the host's link-local address", async () => {
-    const [address = ""] = addressesOf(await added(node, pod, "6"));
+    const [address = ""] = prefixesOf(await added(node, pod, "6"));
 
     expect(address).toMatch(/\/128$/);
     const global = (await podAddresses(node, pod)).filter(({ scope }) => scope === "global");
@@ -106,7 +103,7 @@ describe("The pod end of an attachment", () => {
   });
 
   it("has both families, IPv4 first, and each its host route", async () => {
-    const [four = "", six = ""] = addressesOf(await added(node, pod, "46"));
+    const [four = "", six = ""] = prefixesOf(await added(node, pod, "46"));
 
     expect([four, six]).toEqual([expect.stringMatching(/^10\.244\..*\/32$/), expect.stringMatching(/^fd44:.*\/128$/)]);
     const host = [
@@ -172,7 +169,7 @@ describe("DEL", () => {
     const conf = localConf(node);
     await node.cni("ADD", { pod: first, containerId: "old", conf, args: podArgs("podA") });
     const kept = await node.cni("ADD", { pod: second, containerId: "new", conf, args: podArgs("podA") });
-    const [address = ""] = addressesOf(kept.json as JsonRecord);
+    const [address = ""] = prefixesOf(kept.json);
 
     expect(await node.cni("DEL", { pod: first, containerId: "old", conf, args: podArgs("podA") })).toMatchObject({ exit: 0 });
 

@@ -1,14 +1,13 @@
 /** Whose a link is, and who may replace it: a name alone proves nothing (design, invariant 11). */
+import { addressesOf } from "../../support/cni-result.ts";
 import { localConf, podArgs } from "../../support/conf.ts";
 import { fresh } from "../../support/fixtures.ts";
-import { type CniRun, Node } from "../../support/node.ts";
+import { Node } from "../../support/node.ts";
 
 /** Two pods whose names have the same first 44 bits of SHA-1. */
 const VICTIM = { args: podArgs("p1284689", "tenant-a"), containerId: "victim" };
 const ATTACKER = { args: podArgs("p3021008", "tenant-b"), containerId: "attacker" };
 const SHARED = "calif2241e1b22d";
-
-const addressOf = ({ json }: CniRun) => (json as { ips: { address: string }[] }).ips[0]?.address.replace(/\/.*/, "") ?? "";
 
 const node = fresh(Node.create);
 
@@ -26,7 +25,7 @@ describe("Two pods whose names make one interface name", () => {
     expect(refused.stdout).toContain("tenant-b/p3021008");
     expect(await node.podIp(second, "-j", "link", "show")).toHaveLength(1);
     expect(await node.cni("DEL", { pod: second, conf, ...ATTACKER })).toMatchObject({ exit: 0 });
-    expect(await node.ip("-j", "route", "show", addressOf(added))).toMatchObject([{ dev: SHARED }]);
+    expect(await node.ip("-j", "route", "show", addressesOf(added.json)[0] ?? "")).toMatchObject([{ dev: SHARED }]);
     const check = { ...conf, prevResult: added.json };
     expect(await node.cni("CHECK", { pod: first, conf: check, ...VICTIM })).toMatchObject({ exit: 0 });
 

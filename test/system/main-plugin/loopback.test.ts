@@ -1,5 +1,6 @@
 /** What a node offers to itself alone stays out of containers' reach, where no kubelet sees to it (CVE-2020-8558). */
 import { resolve } from "node:path";
+import { addressesOf, hostEndOf } from "../../support/cni-result.ts";
 import { dualIpam, localConf, podArgs } from "../../support/conf.ts";
 import { fresh } from "../../support/fixtures.ts";
 import { type JsonRecord, Node, type Pod } from "../../support/node.ts";
@@ -9,10 +10,6 @@ const ATTACKER = resolve("test/support/programs/raw-tcp-client.py");
 const SERVICE = `const { createServer } = require("node:net");
   createServer((socket) => socket.end("secret\\n")).listen(7777, "127.0.0.1", () => console.log("listening"));
   setTimeout(() => process.exit(0), 30_000);`;
-
-function addressesOf(json: unknown): readonly string[] {
-  return (json as { ips: { address: string }[] }).ips.map(({ address }) => address.replace(/\/.*/, ""));
-}
 
 /** Asks the loopback of the node for its secret, from a container with CAP_NET_RAW and nothing else, as every container of Docker has. */
 async function attack(node: Node, pod: Pod, own: string, target: string): Promise<string> {
@@ -89,9 +86,8 @@ describe("A container of the local datastore", () => {
     const pod = await node.addPod();
     const conf = localConf(node, { cniVersion: "1.1.0" });
     const { json } = await node.cni("ADD", { pod, conf });
-    const [host] = (json as { interfaces: { name: string }[] }).interfaces;
 
-    await node.run(["/bin/sh", "-c", `echo 0 > /proc/sys/net/ipv4/conf/${host?.name}/rp_filter`]);
+    await node.run(["/bin/sh", "-c", `echo 0 > /proc/sys/net/ipv4/conf/${hostEndOf(json)}/rp_filter`]);
 
     expect(await node.cni("CHECK", { pod, conf: { ...conf, prevResult: json } })).toMatchObject({ exit: 0 });
   });

@@ -1,6 +1,7 @@
 /** CHECK, STATUS and GC of CNI 1.1.0, on the real kernel and the local datastore. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { hostEndOf } from "../../support/cni-result.ts";
 import { dualIpam, localConf } from "../../support/conf.ts";
 import { fresh } from "../../support/fixtures.ts";
 import { BIN_DIR, type JsonRecord, Node, type Pod, REFERENCE_PLUGINS_DIR } from "../../support/node.ts";
@@ -11,8 +12,7 @@ async function attached(node: Node): Promise<{ pod: Pod; conf: Record<string, un
   const conf = localConf(node, { cniVersion: "1.1.0", ipam: dualIpam("46") });
   const run = await node.cni("ADD", { pod, conf });
   expect(run).toMatchObject({ exit: 0 });
-  const [host] = (run.json as { interfaces: { name: string }[] }).interfaces;
-  return { pod, conf: { ...conf, prevResult: run.json }, host: host?.name ?? "" };
+  return { pod, conf: { ...conf, prevResult: run.json }, host: hostEndOf(run.json) };
 }
 
 const node = fresh(Node.create);

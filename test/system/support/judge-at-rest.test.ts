@@ -1,4 +1,5 @@
 /** Each pretend machine is judged when its test is over (test/support/node.ts): what a test leaves wrong fails it. */
+import { prefixesOf } from "../../support/cni-result.ts";
 import { dualIpam, localConf } from "../../support/conf.ts";
 import { Node } from "../../support/node.ts";
 
@@ -7,8 +8,7 @@ async function ended(spoil: (node: Node, address: string) => Promise<void>): Pro
   const node = await Node.create();
   const pod = await node.addPod();
   const { json } = await node.cni("ADD", { pod, conf: localConf(node, { ipam: dualIpam("4") }) });
-  const { ips } = json as { ips: { address: string }[] };
-  await spoil(node, ips[0]?.address ?? "");
+  await spoil(node, prefixesOf(json)[0] ?? "");
   const verdict = await node[Symbol.asyncDispose]().then(
     () => "nothing",
     ({ message }: Error) => message.replaceAll(node.name, "node"),

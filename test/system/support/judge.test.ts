@@ -1,4 +1,5 @@
 /** The judge's eyes: real namespaces and a real store's file. Its rules: test/unit/support/judge. */
+import { addressesOf } from "../../support/cni-result.ts";
 import { dualIpam, localConf } from "../../support/conf.ts";
 import { judge } from "../../support/judge/judge.ts";
 import { lookAtNamespace, lookAtStore } from "../../support/judge/look.ts";
@@ -12,8 +13,7 @@ describe("The judge on a node", () => {
     const [pod, other] = [await node.addPod(), await node.addPod()];
     const conf = localConf(node, { ipam: dualIpam("46") });
     const { json } = await node.cni("ADD", { pod, conf });
-    const { ips } = json as { ips: { address: string }[] };
-    const addresses = ips.map(({ address }) => address.split("/")[0] ?? "");
+    const addresses = addressesOf(json);
     const expected: Expected = {
       wanted: [{ network: "net1", containerId: "cid1", ifname: "eth0", sandbox: pod.name, addresses }],
       allowed: { ...NOTHING_ALLOWED, tables: new Set(["inet tortie"]) },

@@ -1,20 +1,20 @@
 /** What the agent learns of a DEL or a GC that a plugin served beside it, and what a DEL that waits for it says (A§11.5, A§11.6). */
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Agent } from "../../../support/agent.ts";
 import { localConf } from "../../../support/conf.ts";
+import { fresh } from "../../../support/fixtures.ts";
 import { Node } from "../../../support/node.ts";
 import { expectNothingLeft, readStore } from "../../../support/store.ts";
 
-function queueOf(agent: Agent): string[] {
-  return readdirSync(join(agent.runDir, "deletequeue")).filter((name) => name.endsWith(".json"));
-}
+const node = fresh(Node.create);
+const agent = fresh(() => Agent.start(node));
 
-async function restart(agent: Agent): Promise<void> {
+async function restart(): Promise<void> {
   const before = agent.log.length;
   await agent.restart();
   await agent.until("its endpoints are built", () => / restored\b(?!:)/.test(agent.log.slice(before)));
-  await agent.until("the queue is empty", () => queueOf(agent).length === 0);
+  await agent.until("the queue is empty", () => agent.queue.length === 0);
 }
 
 describe("an agent that was away", () => {
@@ -22,8 +22,6 @@ describe("an agent that was away", () => {
     ["a DEL with agent off", "DEL", { agent: "off" }],
     ["a GC", "GC", { "cni.dev/valid-attachments": [] }],
   ])("G3: does not make again what %s has removed", async (_, verb, change) => {
-    await using node = await Node.create();
-    await using agent = await Agent.start(node);
     const conf = localConf(node, { cniVersion: "1.1.0", ...agent.netconf, agent: "auto", agent_wait_seconds: 1 });
     const pod = await node.addPod();
     expect(await node.cni("ADD", { pod, conf })).toMatchObject({ exit: 0 });
@@ -33,16 +31,14 @@ describe("an agent that was away", () => {
       exit: 0,
       stdout: "",
     });
-    expect(queueOf(agent)).toHaveLength(1);
-    await restart(agent);
+    expect(agent.queue).toHaveLength(1);
+    await restart();
 
     await expectNothingLeft(node);
     expect((await agent.request("GET", "/endpoint")).json).toEqual([]);
   });
 
   it("S14: finds in a queued DEL the variables that decide something, and no other of the runtime's", async () => {
-    await using node = await Node.create();
-    await using agent = await Agent.start(node);
     const conf = localConf(node, { cniVersion: "1.1.0", ...agent.netconf, agent_wait_seconds: 1 });
     const pod = await node.addPod();
     const env = { REGISTRY_PASSWORD: "runtime-secret", FELIX_INTERFACEPREFIX: "tap" };
@@ -51,11 +47,11 @@ describe("an agent that was away", () => {
 
     expect(await node.cni("DEL", { pod, conf, env })).toMatchObject({ exit: 0 });
 
-    const [name = ""] = queueOf(agent);
+    const [name = ""] = agent.queue;
     const text = readFileSync(join(agent.runDir, "deletequeue", name), "utf8");
     expect(text).not.toContain("runtime-secret");
     expect(JSON.parse(text)).toMatchObject({ env: { FELIX_INTERFACEPREFIX: "tap" } });
-    await restart(agent);
+    await restart();
     expect(await readStore(node)).toMatchObject({ allocated: [], handles: [], endpoints: [] });
   });
 });
