@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fresh } from "../support/fixtures.ts";
-import { BIN_DIR, Node, type Pod, type RunResult } from "../support/node.ts";
+import { BIN_DIR, Node, type RunResult } from "../support/node.ts";
 import { RecordingPlugins } from "../support/recording-plugins.ts";
 
 const RESULT = {
@@ -12,99 +12,79 @@ const RESULT = {
   dns: {},
 };
 
-/** A machine with three recording plugins in a chain; `first` answers ADD with RESULT, the others with what they are given. */
-class Bench implements AsyncDisposable {
-  readonly plugins: RecordingPlugins;
-  readonly node: Node;
-  readonly pod: Pod;
-  readonly cacheDir: string;
+const node = fresh(Node.create);
+const pod = fresh(() => node.addPod());
 
-  private constructor(node: Node, pod: Pod) {
-    this.node = node;
-    this.pod = pod;
-    this.cacheDir = join(node.dir, "cache");
-    this.plugins = new RecordingPlugins(join(node.dir, "plugins"));
-    for (const plugin of ["first", "second", "third"]) {
-      this.plugins.install(plugin);
-      this.plugins.answer(plugin, "ADD", RESULT);
-    }
+/** Three in a chain; `first` answers ADD with RESULT, the others with what they are given. */
+const plugins = fresh(() => {
+  const made = new RecordingPlugins(join(node.dir, "plugins"));
+  for (const plugin of ["first", "second", "third"]) {
+    made.install(plugin);
+    made.answer(plugin, "ADD", RESULT);
   }
+  return made;
+});
 
-  static async create(): Promise<Bench> {
-    const node = await Node.create();
-    return new Bench(node, await node.addPod());
-  }
+const cacheDir = () => join(node.dir, "cache");
+const cached = () => readdirSync(join(cacheDir(), "results"));
 
-  conflist(change: Readonly<Record<string, unknown>> = {}): string {
-    const file = join(this.node.dir, "net.conflist");
-    const plugins = [
-      { type: "first", own: 12345678901234567890n },
-      { type: "second", capabilities: { portMappings: true, mac: false } },
-      { type: "third", capabilities: { bandwidth: true, portMappings: true } },
-    ];
-    const text = JSON.stringify({ cniVersion: "1.0.0", name: "podnet", plugins, ...change }, (_key, value) =>
-      typeof value === "bigint" ? `bigint:${value}` : value,
-    );
-    writeFileSync(file, text.replaceAll(/"bigint:(\d+)"/g, "$1"));
-    return file;
-  }
-
-  async cni(verb: string, conflist: string, ...options: string[]): Promise<RunResult> {
-    const argv = [join(BIN_DIR, "tortiectl"), "cni", verb, conflist];
-    if (verb !== "gc" && verb !== "status") argv.push(this.pod.netnsPath);
-    return this.node.run([...argv, "--cni-path", this.plugins.dir, "--cache-dir", this.cacheDir, ...options], {
-      env: { PATH: "/usr/bin:/bin", INHERITED: "yes" },
-    });
-  }
-
-  cached(): string[] {
-    return readdirSync(join(this.cacheDir, "results"));
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.node[Symbol.asyncDispose]();
-  }
+function conflist(change: Readonly<Record<string, unknown>> = {}): string {
+  const file = join(node.dir, "net.conflist");
+  const chain = [
+    { type: "first", own: 12345678901234567890n },
+    { type: "second", capabilities: { portMappings: true, mac: false } },
+    { type: "third", capabilities: { bandwidth: true, portMappings: true } },
+  ];
+  const text = JSON.stringify({ cniVersion: "1.0.0", name: "podnet", plugins: chain, ...change }, (_key, value) =>
+    typeof value === "bigint" ? `bigint:${value}` : value,
+  );
+  writeFileSync(file, text.replaceAll(/"bigint:(\d+)"/g, "$1"));
+  return file;
 }
 
-const bench = fresh(Bench.create);
+async function cni(verb: string, list: string, ...options: string[]): Promise<RunResult> {
+  const sandbox = verb === "gc" || verb === "status" ? [] : [pod.netnsPath];
+  const argv = [join(BIN_DIR, "tortiectl"), "cni", verb, list, ...sandbox, "--cni-path", plugins.dir, "--cache-dir", cacheDir()];
+  return node.run([...argv, ...options], { env: { PATH: "/usr/bin:/bin", INHERITED: "yes" } });
+}
 
 describe("tortiectl cni add", () => {
   it("runs the chain in order, each plugin with name, cniVersion and the result of the one before", async () => {
     const second = { ...RESULT, ips: [], "x-extra": { big: 1 } };
-    bench.plugins.answer("second", "ADD", second);
+    plugins.answer("second", "ADD", second);
 
-    const run = await bench.cni("add", bench.conflist(), "--container-id", "cid7", "--ifname", "net3", "--json");
+    const run = await cni("add", conflist(), "--container-id", "cid7", "--ifname", "net3", "--json");
 
     expect(run).toMatchObject({ exit: 0, stderr: "" });
     expect(JSON.parse(run.stdout)).toEqual(RESULT);
-    expect(bench.plugins.order()).toEqual(["first ADD", "second ADD", "third ADD"]);
-    const inputs = bench.plugins.calls().map((call) => JSON.parse(call.stdin));
+    expect(plugins.order()).toEqual(["first ADD", "second ADD", "third ADD"]);
+    const inputs = plugins.calls().map((call) => JSON.parse(call.stdin));
     expect(inputs[0]).toEqual({ cniVersion: "1.0.0", name: "podnet", type: "first", own: expect.any(Number) });
     expect(inputs[1]).toEqual({ cniVersion: "1.0.0", name: "podnet", type: "second", prevResult: RESULT });
     expect(inputs[2]).toEqual({ cniVersion: "1.0.0", name: "podnet", type: "third", prevResult: second });
   });
 
   it("gives every plugin the parameters of the attachment beside its own environment, and its configuration digit for digit", async () => {
-    await bench.cni("add", bench.conflist(), "--container-id", "cid7", "--ifname", "net3", "--args", "K8S_POD_NAME=web;IgnoreUnknown=1");
+    await cni("add", conflist(), "--container-id", "cid7", "--ifname", "net3", "--args", "K8S_POD_NAME=web;IgnoreUnknown=1");
 
-    for (const call of bench.plugins.calls()) {
+    for (const call of plugins.calls()) {
       expect(call.env).toMatchObject({
         CNI_COMMAND: "ADD",
         CNI_CONTAINERID: "cid7",
-        CNI_NETNS: bench.pod.netnsPath,
+        CNI_NETNS: pod.netnsPath,
         CNI_IFNAME: "net3",
         CNI_ARGS: "K8S_POD_NAME=web;IgnoreUnknown=1",
-        CNI_PATH: bench.plugins.dir,
+        CNI_PATH: plugins.dir,
         INHERITED: "yes",
       });
     }
-    expect(bench.plugins.calls()[0]?.stdin).toContain("12345678901234567890");
+    expect(plugins.calls()[0]?.stdin).toContain("12345678901234567890");
   });
 
   it("gives capability arguments only to the plugins that declare them, and says when nobody does", async () => {
-    const run = await bench.cni(
+    const run = await cni(
       "add",
-      bench.conflist(),
+      conflist(),
       ...["--port-mapping", "8080:80/tcp", "--port-mapping", "[::1]:53:5353/udp", "--bandwidth", "ingress=8M,ingressBurst=1M"],
       ...["--mac", "0a:58:0a:f4:00:05", "--capability-args", '{"portMappings": [], "bandwidth": {"egressRate": 1}}'],
     );
@@ -115,14 +95,14 @@ describe("tortiectl cni add", () => {
       { hostPort: 8080, containerPort: 80, protocol: "tcp" },
       { hostPort: 53, containerPort: 5353, protocol: "udp", hostIP: "::1" },
     ];
-    const runtimeConfigs = bench.plugins.calls().map((call) => JSON.parse(call.stdin).runtimeConfig);
+    const runtimeConfigs = plugins.calls().map((call) => JSON.parse(call.stdin).runtimeConfig);
     expect(runtimeConfigs).toEqual([undefined, { portMappings }, { portMappings, bandwidth: { ingressRate: 8e6, ingressBurst: 1e6 } }]);
   });
 
   it("takes a failed chain back with DEL of every plugin in reverse, and tells plugin, code, message and details", async () => {
-    bench.plugins.answer("second", "ADD", { cniVersion: "1.0.0", code: 11, msg: "try again later", details: "the pool is busy" }, 1);
+    plugins.answer("second", "ADD", { cniVersion: "1.0.0", code: 11, msg: "try again later", details: "the pool is busy" }, 1);
 
-    const run = await bench.cni("add", bench.conflist());
+    const run = await cni("add", conflist());
 
     expect(run).toMatchObject({ exit: 1, stdout: "" });
     expect(run.stderr).toBe(
@@ -135,26 +115,26 @@ describe("tortiectl cni add", () => {
         "",
       ].join("\n"),
     );
-    expect(bench.plugins.order()).toEqual(["first ADD", "second ADD", "third DEL", "second DEL", "first DEL"]);
-    expect(bench.plugins.calls().filter((call) => call.stdin.includes("prevResult") && call.command === "DEL")).toEqual([]);
-    expect(() => bench.cached()).toThrow("ENOENT");
+    expect(plugins.order()).toEqual(["first ADD", "second ADD", "third DEL", "second DEL", "first DEL"]);
+    expect(plugins.calls().filter((call) => call.stdin.includes("prevResult") && call.command === "DEL")).toEqual([]);
+    expect(() => cached()).toThrow("ENOENT");
   });
 
   it("goes on taking back when a DEL fails too, and reports both", async () => {
-    bench.plugins.answer("third", "ADD", { code: 7, msg: "no" }, 1);
-    bench.plugins.answer("second", "DEL", { code: 100, msg: "stuck" }, 1);
+    plugins.answer("third", "ADD", { code: 7, msg: "no" }, 1);
+    plugins.answer("second", "DEL", { code: 100, msg: "stuck" }, 1);
 
-    const run = await bench.cni("add", bench.conflist());
+    const run = await cni("add", conflist());
 
-    expect(bench.plugins.order().slice(3)).toEqual(["third DEL", "second DEL", "first DEL"]);
+    expect(plugins.order().slice(3)).toEqual(["third DEL", "second DEL", "first DEL"]);
     expect(run.stderr).toContain("failed in plugin third (3 of 3)");
     expect(run.stderr).toContain("undo     failed in second: stuck");
   });
 
   it("prints the plugin's error as JSON on request", async () => {
-    bench.plugins.answer("first", "ADD", { cniVersion: "1.0.0", code: 11, msg: "try again later", details: "busy" }, 1);
+    plugins.answer("first", "ADD", { cniVersion: "1.0.0", code: 11, msg: "try again later", details: "busy" }, 1);
 
-    const run = await bench.cni("add", bench.conflist(), "--json");
+    const run = await cni("add", conflist(), "--json");
 
     expect(run).toMatchObject({ exit: 1, stderr: "" });
     expect(JSON.parse(run.stdout)).toEqual({ cniVersion: "1.0.0", code: 11, msg: "try again later", details: "busy", plugin: "first" });
@@ -162,28 +142,28 @@ describe("tortiectl cni add", () => {
 
   it("keeps the plugins' log lines to itself, unless they are asked for or a plugin fails", async () => {
     writeFileSync(
-      join(bench.plugins.dir, "second"),
+      join(plugins.dir, "second"),
       '#!/bin/sh\necho "second at $CNI_COMMAND" >&2\n[ $CNI_COMMAND = DEL ] || echo \'{"cniVersion": "1.0.0"}\'\n',
     );
 
-    const quiet = await bench.cni("add", bench.conflist(), "--container-id", "a");
-    const loud = await bench.cni("add", bench.conflist(), "--container-id", "b", "-v");
-    bench.plugins.answer("third", "ADD", { code: 7, msg: "no" }, 1);
-    const failed = await bench.cni("add", bench.conflist(), "--container-id", "c");
+    const quiet = await cni("add", conflist(), "--container-id", "a");
+    const loud = await cni("add", conflist(), "--container-id", "b", "-v");
+    plugins.answer("third", "ADD", { code: 7, msg: "no" }, 1);
+    const failed = await cni("add", conflist(), "--container-id", "c");
 
     expect([quiet.stderr, loud.stderr]).toEqual(["", "second at ADD\n"]);
     expect(failed.stderr).toMatch(/^second at ADD\nsecond at DEL\ntortiectl: /);
   });
 
   it("says whose crash it was", async () => {
-    await bench.cni("add", bench.conflist());
-    const third = join(bench.plugins.dir, "third");
+    await cni("add", conflist());
+    const third = join(plugins.dir, "third");
     writeFileSync(third, '#!/bin/sh\n[ $CNI_COMMAND = CHECK ] || exit 0\necho "panic: runtime error: nil pointer" >&2\nexit 2\n');
-    const go = await bench.cni("check", bench.conflist());
+    const go = await cni("check", conflist());
     writeFileSync(third, "#!/bin/sh\n[ $CNI_COMMAND = CHECK ] || exit 0\nkill -SEGV $$\n");
-    const signal = await bench.cni("check", bench.conflist());
+    const signal = await cni("check", conflist());
     writeFileSync(third, '#!/bin/sh\n[ $CNI_COMMAND = CHECK ] || exit 0\necho "no panic" >&2\nexit 2\n');
-    const other = await bench.cni("check", bench.conflist());
+    const other = await cni("check", conflist());
 
     expect(go.stderr).toContain(`message  ${third} crashed at CHECK (panic: runtime error: nil pointer)\n  details  plugin-crashed: `);
     expect(signal.stderr).toContain(`message  ${third} crashed at CHECK (signal: SIGSEGV)`);
@@ -192,43 +172,43 @@ describe("tortiectl cni add", () => {
   });
 
   it("runs no plugin for a namespace that is not there, and says how to make it", async () => {
-    const argv = ["cni", "add", bench.conflist(), "nope-nope", "--cni-path", bench.plugins.dir];
+    const argv = ["cni", "add", conflist(), "nope-nope", "--cni-path", plugins.dir];
 
-    const run = await bench.node.run([join(BIN_DIR, "tortiectl"), ...argv]);
+    const run = await node.run([join(BIN_DIR, "tortiectl"), ...argv]);
 
     expect(run).toMatchObject({ exit: 1, stdout: "" });
     expect(run.stderr).toBe(
       "tortiectl: there is no network namespace /run/netns/nope-nope\n  next  make it: ip netns add nope-nope (netns-missing)\n",
     );
-    expect(bench.plugins.calls()).toEqual([]);
+    expect(plugins.calls()).toEqual([]);
   });
 
   it("runs no plugin when one of the list is missing, and names the one that was meant", async () => {
-    const run = await bench.cni("add", bench.conflist({ plugins: [{ type: "first" }, { type: "secnd" }] }));
+    const run = await cni("add", conflist({ plugins: [{ type: "first" }, { type: "secnd" }] }));
 
     expect(run).toMatchObject({ exit: 1, stdout: "" });
-    expect(run.stderr).toContain(`there is no plugin "secnd" in ${bench.plugins.dir}\n  next  did you mean "second"?`);
-    expect(bench.plugins.calls()).toEqual([]);
+    expect(run.stderr).toContain(`there is no plugin "secnd" in ${plugins.dir}\n  next  did you mean "second"?`);
+    expect(plugins.calls()).toEqual([]);
   });
 
   it("remarks what validate says of the list", async () => {
-    bench.plugins.install("tortie");
-    bench.plugins.answer("tortie", "ADD", RESULT);
-    const conflist = bench.conflist({ plugins: [{ type: "tortie", datastore_type: "local", mttu: 9000, ipam: { type: "static" } }] });
+    plugins.install("tortie");
+    plugins.answer("tortie", "ADD", RESULT);
+    const list = conflist({ plugins: [{ type: "tortie", datastore_type: "local", mttu: 9000, ipam: { type: "static" } }] });
 
-    const run = await bench.cni("add", conflist);
+    const run = await cni("add", list);
 
     expect(run.exit).toBe(0);
     expect(run.stderr).toMatch(/^note: .*net\.conflist:1:\d+: warning key-unknown plugins\[0\]\.mttu: .*did you mean mtu\?\)\n$/);
   });
 
   it("prints for CHECK and DEL, which have no result, what holds for the attachment", async () => {
-    const attachment = { network: "podnet", containerID: "cid7", ifname: "eth0", netns: bench.pod.netnsPath };
-    await bench.cni("add", bench.conflist(), "--container-id", "cid7");
+    const attachment = { network: "podnet", containerID: "cid7", ifname: "eth0", netns: pod.netnsPath };
+    await cni("add", conflist(), "--container-id", "cid7");
 
-    const checked = await bench.cni("check", bench.conflist(), "--container-id", "cid7", "--json");
-    const deleted = await bench.cni("del", bench.conflist(), "--container-id", "cid7", "--json");
-    const again = await bench.cni("del", bench.conflist(), "--container-id", "cid7", "--json");
+    const checked = await cni("check", conflist(), "--container-id", "cid7", "--json");
+    const deleted = await cni("del", conflist(), "--container-id", "cid7", "--json");
+    const again = await cni("del", conflist(), "--container-id", "cid7", "--json");
 
     expect(JSON.parse(checked.stdout)).toEqual({ ...attachment, asMade: true });
     expect(JSON.parse(deleted.stdout)).toEqual({ ...attachment, detached: true, hadResult: true });
@@ -236,70 +216,70 @@ describe("tortiectl cni add", () => {
   });
 
   it("refuses a second ADD of the same attachment without calling a plugin", async () => {
-    await bench.cni("add", bench.conflist());
+    await cni("add", conflist());
 
-    const run = await bench.cni("add", bench.conflist());
+    const run = await cni("add", conflist());
 
     expect(run.exit).toBe(1);
     expect(run.stderr).toContain("(attachment-exists)");
-    expect(bench.plugins.order()).toHaveLength(3);
+    expect(plugins.order()).toHaveLength(3);
   });
 
   it("chains plugins that answer in another version through the version of the list", async () => {
     const old = { cniVersion: "0.3.1", interfaces: RESULT.interfaces, ips: [{ version: "4", ...RESULT.ips[0] }], dns: {} };
-    bench.plugins.answer("first", "ADD", old);
+    plugins.answer("first", "ADD", old);
 
-    const run = await bench.cni("add", bench.conflist());
+    const run = await cni("add", conflist());
 
     expect(run.exit).toBe(0);
-    expect(JSON.parse(bench.plugins.calls()[1]?.stdin ?? "").prevResult).toEqual({ ...RESULT, dns: undefined });
+    expect(JSON.parse(plugins.calls()[1]?.stdin ?? "").prevResult).toEqual({ ...RESULT, dns: undefined });
   });
 
   it("speaks the highest version that cniVersions offers and it knows", async () => {
-    await bench.cni("add", bench.conflist({ cniVersions: ["0.4.0", "1.1.0", "9.0.0"] }));
+    await cni("add", conflist({ cniVersions: ["0.4.0", "1.1.0", "9.0.0"] }));
 
-    expect(bench.plugins.calls().map((call) => JSON.parse(call.stdin).cniVersion)).toEqual(["1.1.0", "1.1.0", "1.1.0"]);
+    expect(plugins.calls().map((call) => JSON.parse(call.stdin).cniVersion)).toEqual(["1.1.0", "1.1.0", "1.1.0"]);
   });
 });
 
 describe("tortiectl cni del", () => {
   it("runs the chain in reverse with the result of the ADD and the arguments it was given, then forgets them", async () => {
-    await bench.cni("add", bench.conflist(), "--port-mapping", "8080:80", "--args", "A=b=c;D=e");
-    expect(bench.cached()).toEqual([expect.stringMatching(/^podnet-[0-9a-f]{64}-eth0$/)]);
+    await cni("add", conflist(), "--port-mapping", "8080:80", "--args", "A=b=c;D=e");
+    expect(cached()).toEqual([expect.stringMatching(/^podnet-[0-9a-f]{64}-eth0$/)]);
 
-    const run = await bench.cni("del", bench.conflist());
+    const run = await cni("del", conflist());
 
     expect(run).toMatchObject({ exit: 0, stderr: "" });
-    const calls = bench.plugins.calls().slice(3);
+    const calls = plugins.calls().slice(3);
     expect(calls.map(({ plugin, command }) => `${plugin} ${command}`)).toEqual(["third DEL", "second DEL", "first DEL"]);
     for (const call of calls) expect(JSON.parse(call.stdin).prevResult).toEqual(RESULT);
     expect(calls.map((call) => call.env.CNI_ARGS)).toEqual(["A=b=c;D=e", "A=b=c;D=e", "A=b=c;D=e"]);
     expect(calls.map((call) => JSON.parse(call.stdin).runtimeConfig?.portMappings?.[0].hostPort)).toEqual([8080, 8080, undefined]);
-    expect(bench.cached()).toEqual([]);
+    expect(cached()).toEqual([]);
   });
 
   it("stops at the first failure and keeps the result, so that it can be repeated", async () => {
-    await bench.cni("add", bench.conflist());
-    bench.plugins.answer("second", "DEL", { code: 11, msg: "not now" }, 1);
+    await cni("add", conflist());
+    plugins.answer("second", "DEL", { code: 11, msg: "not now" }, 1);
 
-    const failed = await bench.cni("del", bench.conflist());
-    bench.plugins.answer("second", "DEL", "");
-    const repeated = await bench.cni("del", bench.conflist());
+    const failed = await cni("del", conflist());
+    plugins.answer("second", "DEL", "");
+    const repeated = await cni("del", conflist());
 
     expect([failed.exit, repeated.exit]).toEqual([1, 0]);
-    expect(bench.plugins.order().slice(3)).toEqual(["third DEL", "second DEL", "third DEL", "second DEL", "first DEL"]);
-    expect(JSON.parse(bench.plugins.calls().at(-1)?.stdin ?? "").prevResult).toEqual(RESULT);
+    expect(plugins.order().slice(3)).toEqual(["third DEL", "second DEL", "third DEL", "second DEL", "first DEL"]);
+    expect(JSON.parse(plugins.calls().at(-1)?.stdin ?? "").prevResult).toEqual(RESULT);
   });
 
   it("leaves CNI_NETNS empty when the namespace is gone", async () => {
-    await bench.cni("add", bench.conflist());
-    await bench.node.removePod(bench.pod);
+    await cni("add", conflist());
+    await node.removePod(pod);
 
-    const run = await bench.cni("del", bench.conflist());
+    const run = await cni("del", conflist());
 
     expect(run.exit).toBe(0);
     expect(
-      bench.plugins
+      plugins
         .calls()
         .slice(3)
         .map((call) => call.env.CNI_NETNS),
@@ -307,59 +287,59 @@ describe("tortiectl cni del", () => {
   });
 
   it("works without a result, and without one that is damaged", async () => {
-    const without = await bench.cni("del", bench.conflist());
-    await bench.cni("add", bench.conflist());
-    writeFileSync(join(bench.cacheDir, "results", bench.cached()[0] ?? ""), "{");
+    const without = await cni("del", conflist());
+    await cni("add", conflist());
+    writeFileSync(join(cacheDir(), "results", cached()[0] ?? ""), "{");
 
-    const damaged = await bench.cni("del", bench.conflist());
+    const damaged = await cni("del", conflist());
 
     expect([without.exit, damaged.exit]).toEqual([0, 0]);
     expect(without.stdout).toContain("no result of an ADD was kept");
-    expect(bench.plugins.calls().filter((call) => call.command === "DEL" && call.stdin.includes("prevResult"))).toEqual([]);
-    expect(bench.cached()).toEqual([]);
+    expect(plugins.calls().filter((call) => call.command === "DEL" && call.stdin.includes("prevResult"))).toEqual([]);
+    expect(cached()).toEqual([]);
   });
 
   it.each(["0.3.0", "0.3.1"])("gives no prevResult in CNI %s, which did not have it at DEL", async (cniVersion) => {
-    await bench.cni("add", bench.conflist({ cniVersion }));
+    await cni("add", conflist({ cniVersion }));
 
-    await bench.cni("del", bench.conflist({ cniVersion }));
+    await cni("del", conflist({ cniVersion }));
 
-    expect(bench.plugins.calls()[5]).toMatchObject({ plugin: "first", command: "DEL", stdin: expect.not.stringContaining("prevResult") });
+    expect(plugins.calls()[5]).toMatchObject({ plugin: "first", command: "DEL", stdin: expect.not.stringContaining("prevResult") });
   });
 });
 
 describe("tortiectl cni check", () => {
   it("asks every plugin in order with the result of the ADD", async () => {
-    await bench.cni("add", bench.conflist());
+    await cni("add", conflist());
 
-    const run = await bench.cni("check", bench.conflist());
+    const run = await cni("check", conflist());
 
     expect(run.exit).toBe(0);
-    expect(bench.plugins.order().slice(3)).toEqual(["first CHECK", "second CHECK", "third CHECK"]);
-    for (const call of bench.plugins.calls().slice(3)) expect(JSON.parse(call.stdin).prevResult).toEqual(RESULT);
+    expect(plugins.order().slice(3)).toEqual(["first CHECK", "second CHECK", "third CHECK"]);
+    for (const call of plugins.calls().slice(3)) expect(JSON.parse(call.stdin).prevResult).toEqual(RESULT);
   });
 
   it("asks nobody without a result, with disableCheck, and before CNI 0.4.0", async () => {
-    const unknown = await bench.cni("check", bench.conflist());
-    const disabled = await bench.cni("check", bench.conflist({ disableCheck: true }));
-    const old = await bench.cni("check", bench.conflist({ cniVersion: "0.3.1" }));
+    const unknown = await cni("check", conflist());
+    const disabled = await cni("check", conflist({ disableCheck: true }));
+    const old = await cni("check", conflist({ cniVersion: "0.3.1" }));
 
     expect([unknown, disabled, old].map((run) => run.exit)).toEqual([1, 1, 1]);
     expect(unknown.stderr).toContain("(attachment-unknown)");
     expect(disabled.stderr).toContain("(check-disabled)");
     expect(old.stderr).toContain("CHECK is known from CNI 0.4.0 on, cniVersion is 0.3.1");
-    expect(bench.plugins.calls()).toEqual([]);
+    expect(plugins.calls()).toEqual([]);
   });
 });
 
 describe("tortiectl cni status", () => {
   it("shows every plugin's answer and exits 1 unless all are ready", async () => {
-    const conflist = bench.conflist({ cniVersion: "1.1.0" });
-    const ready = await bench.cni("status", conflist);
-    bench.plugins.answer("first", "STATUS", { cniVersion: "1.1.0", code: 50, msg: "no pool has room" }, 1);
-    bench.plugins.answer("third", "STATUS", { cniVersion: "1.1.0", code: 51, msg: "agent is down", details: "since noon" }, 1);
+    const list = conflist({ cniVersion: "1.1.0" });
+    const ready = await cni("status", list);
+    plugins.answer("first", "STATUS", { cniVersion: "1.1.0", code: 50, msg: "no pool has room" }, 1);
+    plugins.answer("third", "STATUS", { cniVersion: "1.1.0", code: 51, msg: "agent is down", details: "since noon" }, 1);
 
-    const limited = await bench.cni("status", conflist);
+    const limited = await cni("status", list);
 
     expect(ready).toMatchObject({ exit: 0, stdout: "  first   ready\n  second  ready\n  third   ready\n" });
     expect(limited.exit).toBe(1);
@@ -372,20 +352,20 @@ describe("tortiectl cni status", () => {
         "",
       ].join("\n"),
     );
-    expect(bench.plugins.calls()[0]).toMatchObject({ stdin: expect.stringContaining('"cniVersion":"1.1.0"') });
+    expect(plugins.calls()[0]).toMatchObject({ stdin: expect.stringContaining('"cniVersion":"1.1.0"') });
     expect(
-      Object.keys(bench.plugins.calls()[0]?.env ?? {})
+      Object.keys(plugins.calls()[0]?.env ?? {})
         .filter((name) => name.startsWith("CNI_"))
         .sort(),
     ).toEqual(["CNI_COMMAND", "CNI_PATH"]);
   });
 
   it("asks no plugin that does not know the list's version: its answer would be about something else", async () => {
-    bench.plugins.answer("second", "VERSION", { cniVersion: "1.0.0", supportedVersions: ["0.4.0", "1.0.0"] });
-    bench.plugins.answer("third", "VERSION", { cniVersion: "1.1.0", supportedVersions: ["1.0.0", "1.1.0"] });
+    plugins.answer("second", "VERSION", { cniVersion: "1.0.0", supportedVersions: ["0.4.0", "1.0.0"] });
+    plugins.answer("third", "VERSION", { cniVersion: "1.1.0", supportedVersions: ["1.0.0", "1.1.0"] });
 
-    const run = await bench.cni("status", bench.conflist({ cniVersion: "1.1.0" }));
-    const gc = await bench.cni("gc", bench.conflist({ cniVersion: "1.1.0" }));
+    const run = await cni("status", conflist({ cniVersion: "1.1.0" }));
+    const gc = await cni("gc", conflist({ cniVersion: "1.1.0" }));
 
     expect(run.exit).toBe(1);
     expect(run.stdout).toContain(
@@ -393,33 +373,33 @@ describe("tortiectl cni status", () => {
     );
     expect(run.stdout).toContain("plugin-outdated: install a newer version of that plugin");
     expect(gc.stdout).toContain("second  failed, code 1: second does not know CNI 1.1.0");
-    expect(bench.plugins.order()).toEqual(["first STATUS", "third STATUS", "first GC", "third GC"]);
+    expect(plugins.order()).toEqual(["first STATUS", "third STATUS", "first GC", "third GC"]);
   });
 
   it("is refused before CNI 1.1.0, where a plugin could not answer", async () => {
-    const run = await bench.cni("status", bench.conflist());
+    const run = await cni("status", conflist());
 
     expect(run.exit).toBe(1);
     expect(run.stderr).toContain("STATUS is known from CNI 1.1.0 on, cniVersion is 1.0.0");
-    expect(bench.plugins.calls()).toEqual([]);
+    expect(plugins.calls()).toEqual([]);
   });
 });
 
 describe("tortiectl cni gc", () => {
   it("names the living attachments to every plugin, and removes those whose namespace is gone by DEL first", async () => {
-    const conflist = bench.conflist({ cniVersion: "1.1.0" });
-    await bench.cni("add", conflist, "--container-id", "alive");
-    const gone = await bench.node.addPod();
+    const list = conflist({ cniVersion: "1.1.0" });
+    await cni("add", list, "--container-id", "alive");
+    const gone = await node.addPod();
     const tortiectl = join(BIN_DIR, "tortiectl");
-    const options = ["--cni-path", bench.plugins.dir, "--cache-dir", bench.cacheDir];
-    await bench.node.run([tortiectl, "cni", "add", conflist, gone.netnsPath, "--container-id", "gone", ...options]);
-    await bench.node.removePod(gone);
+    const options = ["--cni-path", plugins.dir, "--cache-dir", cacheDir()];
+    await node.run([tortiectl, "cni", "add", list, gone.netnsPath, "--container-id", "gone", ...options]);
+    await node.removePod(gone);
 
-    const run = await bench.cni("gc", conflist);
+    const run = await cni("gc", list);
 
     expect(run.exit).toBe(0);
     expect(run.stdout).toContain("network podnet: 1 living attachment, 1 stale\n  removed  eth0 of gone\n");
-    const calls = bench.plugins.calls().slice(6);
+    const calls = plugins.calls().slice(6);
     expect(calls.map(({ plugin, command, env }) => `${plugin} ${command} ${env.CNI_CONTAINERID ?? ""}`)).toEqual([
       ...["third DEL gone", "second DEL gone", "first DEL gone"],
       ...["first GC ", "second GC ", "third GC "],
@@ -427,62 +407,60 @@ describe("tortiectl cni gc", () => {
     for (const call of calls.slice(3)) {
       expect(JSON.parse(call.stdin)["cni.dev/valid-attachments"]).toEqual([{ containerID: "alive", ifname: "eth0" }]);
     }
-    expect(bench.cached()).toEqual(["podnet-alive-eth0"]);
+    expect(cached()).toEqual(["podnet-alive-eth0"]);
   });
 
   it("believes a given list of living attachments, and leaves other networks alone", async () => {
-    const conflist = bench.conflist({ cniVersion: "1.1.0" });
-    await bench.cni("add", conflist, "--container-id", "cid1");
-    await bench.cni("add", bench.conflist({ cniVersion: "1.1.0", name: "podnet-blue" }), "--container-id", "cid2");
+    const list = conflist({ cniVersion: "1.1.0" });
+    await cni("add", list, "--container-id", "cid1");
+    await cni("add", conflist({ cniVersion: "1.1.0", name: "podnet-blue" }), "--container-id", "cid2");
 
-    const run = await bench.cni("gc", bench.conflist({ cniVersion: "1.1.0" }), "--valid", "cid9:eth0", "--json");
+    const run = await cni("gc", conflist({ cniVersion: "1.1.0" }), "--valid", "cid9:eth0", "--json");
 
     expect(JSON.parse(run.stdout)).toMatchObject({
       valid: [{ containerID: "cid9", ifname: "eth0" }],
       stale: [{ containerID: "cid1", ifname: "eth0" }],
     });
-    expect(bench.cached()).toEqual(["podnet-blue-cid2-eth0"]);
-    expect(JSON.parse(bench.plugins.calls().at(-1)?.stdin ?? "")["cni.dev/valid-attachments"]).toEqual([
-      { containerID: "cid9", ifname: "eth0" },
-    ]);
+    expect(cached()).toEqual(["podnet-blue-cid2-eth0"]);
+    expect(JSON.parse(plugins.calls().at(-1)?.stdin ?? "")["cni.dev/valid-attachments"]).toEqual([{ containerID: "cid9", ifname: "eth0" }]);
   });
 
   it("does nothing with disableGC, and only the DELs before CNI 1.1.0", async () => {
-    await bench.cni("add", bench.conflist());
-    await bench.node.removePod(bench.pod);
+    await cni("add", conflist());
+    await node.removePod(pod);
 
-    const disabled = await bench.cni("gc", bench.conflist({ disableGC: true }));
-    const callsAfterDisabled = bench.plugins.order().length;
-    const old = await bench.cni("gc", bench.conflist());
+    const disabled = await cni("gc", conflist({ disableGC: true }));
+    const callsAfterDisabled = plugins.order().length;
+    const old = await cni("gc", conflist());
 
     expect([disabled.exit, old.exit]).toEqual([0, 0]);
     expect(callsAfterDisabled).toBe(3);
-    expect(bench.plugins.order().slice(3)).toEqual(["third DEL", "second DEL", "first DEL"]);
+    expect(plugins.order().slice(3)).toEqual(["third DEL", "second DEL", "first DEL"]);
   });
 
   it("asks the other plugins too when one fails, and exits 1", async () => {
-    bench.plugins.answer("first", "GC", { code: 11, msg: "locked" }, 1);
+    plugins.answer("first", "GC", { code: 11, msg: "locked" }, 1);
 
-    const run = await bench.cni("gc", bench.conflist({ cniVersion: "1.1.0" }));
+    const run = await cni("gc", conflist({ cniVersion: "1.1.0" }));
 
     expect(run.exit).toBe(1);
     expect(run.stdout).toContain("first   failed, code 11: locked");
-    expect(bench.plugins.order()).toEqual(["first GC", "second GC", "third GC"]);
+    expect(plugins.order()).toEqual(["first GC", "second GC", "third GC"]);
   });
 });
 
 describe("the kept result", () => {
   it("has libcni's format, so that runtimes and tortiectl can read each other's", async () => {
-    const conflist = bench.conflist();
-    await bench.cni("add", conflist, "--container-id", "cid7", "--port-mapping", "8080:80", "--args", "A=b");
+    const list = conflist();
+    await cni("add", list, "--container-id", "cid7", "--port-mapping", "8080:80", "--args", "A=b");
 
-    expect(JSON.parse(readFileSync(join(bench.cacheDir, "results", "podnet-cid7-eth0"), "utf8"))).toEqual({
+    expect(JSON.parse(readFileSync(join(cacheDir(), "results", "podnet-cid7-eth0"), "utf8"))).toEqual({
       kind: "cniCacheV1",
       containerId: "cid7",
-      config: readFileSync(conflist).toString("base64"),
+      config: readFileSync(list).toString("base64"),
       ifName: "eth0",
       networkName: "podnet",
-      netns: bench.pod.netnsPath,
+      netns: pod.netnsPath,
       cniArgs: [["A", "b"]],
       capabilityArgs: { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }] },
       result: RESULT,
@@ -496,22 +474,22 @@ describe("a plugin that does not behave", () => {
     ["prints no JSON", "hello", 0],
     ["dies without a word", "", 3],
   ])("that %s fails the ADD by name, and the chain is taken back", async (_title, output, exit) => {
-    bench.plugins.answer("second", "ADD", output, exit);
+    plugins.answer("second", "ADD", output, exit);
 
-    const run = await bench.cni("add", bench.conflist());
+    const run = await cni("add", conflist());
 
     expect(run.exit).toBe(1);
     expect(run.stderr).toContain("failed in plugin second (2 of 3)");
-    expect(bench.plugins.order().slice(2)).toEqual(["third DEL", "second DEL", "first DEL"]);
+    expect(plugins.order().slice(2)).toEqual(["third DEL", "second DEL", "first DEL"]);
   });
 
   it("that hangs is stopped at the time limit", async () => {
-    writeFileSync(join(bench.plugins.dir, "third"), "#!/bin/sh\nsleep 60\n");
+    writeFileSync(join(plugins.dir, "third"), "#!/bin/sh\nsleep 60\n");
 
-    const run = await bench.cni("add", bench.conflist(), "--timeout", "1");
+    const run = await cni("add", conflist(), "--timeout", "1");
 
     expect(run.exit).toBe(1);
     expect(run.stderr).toContain("failed in plugin third (3 of 3)");
-    expect(bench.plugins.order()).toEqual(["first ADD", "second ADD", "second DEL", "first DEL"]);
+    expect(plugins.order()).toEqual(["first ADD", "second ADD", "second DEL", "first DEL"]);
   });
 });
