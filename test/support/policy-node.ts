@@ -8,6 +8,7 @@ import { NO_NODE_STATE } from "../../dataplane/dataplane.ts";
 import { apply, applyNode } from "./dataplane-probe.ts";
 import { desiredFor } from "./desired-state.ts";
 import { type JsonRecord, Node, type Pod } from "./node.ts";
+import { addOutside } from "./outside.ts";
 import type { EndpointText, PolicyText } from "./packet-policy-text.ts";
 
 const PYTHON = "/usr/bin/python3";
@@ -88,14 +89,8 @@ export class PolicyNode implements AsyncDisposable {
   /** With so many pods, named calia, calib and so on, each with an address of both families. */
   static async create<Count extends 2 | 3>(count: Count): Promise<PolicyNode & { readonly pods: PodsOf<Count> }> {
     const node = await Node.create();
-    const outside = await node.addPod("outside");
-    await node.ip("link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", outside.name);
-    for (const [name, { address }] of [["", { address: HOST }] as const, [outside.name, { address: OUTSIDE }] as const]) {
-      const ip = (...args: string[]) => (name === "" ? node.ip(...args) : node.podIp(outside, ...args));
-      await ip("address", "add", `${address[4]}/24`, "dev", "eth0");
-      await ip("address", "add", `${address[6]}/64`, "dev", "eth0", "nodad");
-      await ip("link", "set", "eth0", "up");
-    }
+    const both = (address: Place["address"]) => [`${address[4]}/24`, `${address[6]}/64`];
+    const outside = await addOutside(node, { link: "eth0", host: both(HOST), outside: both(OUTSIDE) });
     // Without a route to 169.254.1.1 the node would not answer for it.
     await node.ip("route", "add", "default", "via", OUTSIDE[4]);
     await node.ip("-6", "route", "add", "default", "via", OUTSIDE[6]);
@@ -219,12 +214,7 @@ export async function arrives(from: Place, to: Place, packet: Buffer, address: s
 
 /** Makes a machine beyond the link eth0 of a node, both ends in one subnet of IPv4. */
 export async function machineBeyond(node: Node, host: string, outside: string): Promise<Place & AsyncDisposable> {
-  const pod = await node.addPod("outside");
-  await node.ip("link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", pod.name);
-  await node.ip("address", "add", `${host}/24`, "dev", "eth0");
-  await node.podIp(pod, "address", "add", `${outside}/24`, "dev", "eth0");
-  await node.ip("link", "set", "eth0", "up");
-  await node.podIp(pod, "link", "set", "eth0", "up");
+  const pod = await addOutside(node, { link: "eth0", host: [`${host}/24`], outside: [`${outside}/24`] });
   const prober = new Dialogue(node.commandLine(["/usr/bin/python3", "test/support/programs/prober.py"], {}, pod));
   return { pod, prober, address: { 4: outside, 6: "" }, [Symbol.asyncDispose]: () => prober[Symbol.asyncDispose]() };
 }

@@ -3,7 +3,9 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { dualIpam, localConf } from "../support/conf.ts";
 import { Containerd, IMAGE } from "../support/containerd/containerd.ts";
+import { until } from "../support/kubernetes/until.ts";
 import { BIN_DIR, Node, type Pod, REFERENCE_PLUGINS_DIR, type RunResult } from "../support/node.ts";
+import { addOutside } from "../support/outside.ts";
 import { readStore } from "../support/store.ts";
 
 const HOST_ADDRESS = "192.0.2.1";
@@ -12,24 +14,12 @@ const HOST_ADDRESS = "192.0.2.1";
 const isRoot = readFileSync("/proc/self/uid_map", "utf8").trim().split(/\s+/).at(-1) === "4294967295";
 const asRoot = isRoot ? describe : describe.skip;
 
-interface Machine extends AsyncDisposable {
-  readonly node: Node;
-  /** A host of its own beyond the node's one uplink. */
-  readonly outside: Pod;
-  readonly containerd: Containerd;
-  readonly conflist: Record<string, unknown>;
-}
-
-async function createMachine(): Promise<Machine> {
+/** A node whose one uplink leads to a host of its own, and containerd on it. */
+async function createMachine() {
   const node = await Node.create();
-  const outside = await node.addPod("outside");
-  await node.ip("link", "add", "up0", "type", "veth", "peer", "name", "eth0", "netns", outside.name);
-  await node.ip("addr", "add", `${HOST_ADDRESS}/24`, "dev", "up0");
-  await node.ip("link", "set", "up0", "up");
+  const outside = await addOutside(node, { link: "up0", host: [`${HOST_ADDRESS}/24`], outside: ["192.0.2.2/24"] });
   // Proxy ARP answers for the pods' next hop only on a node that could reach it by another link: one with a default route.
   await node.ip("route", "add", "default", "via", "192.0.2.2");
-  await node.podIp(outside, "addr", "add", "192.0.2.2/24", "dev", "eth0");
-  await node.podIp(outside, "link", "set", "eth0", "up");
 
   const { cniVersion, name, ...main } = localConf(node, { ipam: dualIpam("46") });
   const plugins = [
@@ -80,10 +70,11 @@ asRoot("containerd with a conflist of tortie, portmap and bandwidth", () => {
     const { node, containerd } = machine;
     // Attached, so that containerd itself runs the DEL when the container ends.
     const running = ["one", "two"].map((name) => containerd.ctrRun("run", "--cni", "--rm", IMAGE, name, ...serve(name)));
-    const addresses = await eventually(async () => {
+    let addresses: (readonly string[])[] = [];
+    await until("both containers have their addresses", async () => {
       const { allocated, endpoints } = await readStore(node);
-      const found = ["one", "two"].map((name) => endpoints.find((each) => each.containerID === `default-${name}`)?.ipNetworks ?? []);
-      return allocated.length === 4 && found.every((each) => each.length === 2) ? found : undefined;
+      addresses = ["one", "two"].map((name) => endpoints.find((each) => each.containerID === `default-${name}`)?.ipNetworks ?? []);
+      return allocated.length === 4 && addresses.every((each) => each.length === 2);
     });
     const [[one4 = "", one6 = ""] = [], [two4 = ""] = []] = addresses.map((networks) => networks.map((each) => each.split("/")[0] ?? ""));
 
@@ -133,17 +124,9 @@ asRoot("containerd with a conflist of tortie, portmap and bandwidth", () => {
     const { node, outside, containerd, conflist } = machine;
     const file = join(node.dir, "net.conflist");
     writeFileSync(file, JSON.stringify(conflist));
+    const place = [file, "made", "--cni-path", `${BIN_DIR}:${REFERENCE_PLUGINS_DIR}`];
     const tortiectl = (verb: string, ...options: string[]) =>
-      containerd.run([
-        join(BIN_DIR, "tortiectl"),
-        "cni",
-        verb,
-        file,
-        "made",
-        "--cni-path",
-        `${BIN_DIR}:${REFERENCE_PLUGINS_DIR}`,
-        ...options,
-      ]);
+      containerd.run([join(BIN_DIR, "tortiectl"), "cni", verb, ...place, ...options]);
     await containerd.run(["/usr/sbin/ip", "netns", "add", "made"]);
 
     const added = await tortiectl("add", "--port-mapping", "8081:80/tcp");
@@ -156,12 +139,3 @@ asRoot("containerd with a conflist of tortie, portmap and bandwidth", () => {
     await expectNothingLeft(node);
   });
 });
-
-async function eventually<T>(look: () => Promise<T | undefined>): Promise<T> {
-  for (const deadline = Date.now() + 30_000; Date.now() < deadline; ) {
-    const found = await look();
-    if (found !== undefined) return found;
-    await new Promise((done) => setTimeout(done, 100));
-  }
-  throw new Error("not within 30 s");
-}

@@ -3,6 +3,7 @@ import { apply, applyNode, expressionOf, probe } from "../../support/dataplane-p
 import { desiredFor, prefix } from "../../support/desired-state.ts";
 import { fresh } from "../../support/fixtures.ts";
 import { type JsonRecord, Node, type Pod } from "../../support/node.ts";
+import { addOutside } from "../../support/outside.ts";
 
 const ensure = (node: Node, outgoing: string[], pools: string[], store = "one") =>
   applyNode(node, { ...NO_NODE_STATE, masquerading: { store, outgoing: outgoing.map(prefix), pools: pools.map(prefix) } });
@@ -191,16 +192,11 @@ describe("masquerading", () => {
   });
 
   it("lets a pod reach the outside, which has no way back to the pool, and keeps addresses between pods (both families)", async () => {
-    const [pod, other, outside] = [await node.addPod(), await node.addPod(), await node.addPod("outside")];
+    const [pod, other] = [await node.addPod(), await node.addPod()];
     await connect(node, pod, "cali1", ["10.244.0.1/32", "fd00:10::1/128"]);
     await connect(node, other, "cali2", ["10.244.0.2/32", "fd00:10::2/128"]);
-    await node.ip("link", "add", "uplink", "type", "veth", "peer", "name", "eth0", "netns", outside.name);
-    await node.ip("addr", "add", "192.0.2.1/24", "dev", "uplink");
-    await node.ip("addr", "add", "2001:db8::1/64", "dev", "uplink", "nodad");
-    await node.ip("link", "set", "uplink", "up");
-    await node.podIp(outside, "addr", "add", "192.0.2.2/24", "dev", "eth0");
-    await node.podIp(outside, "addr", "add", "2001:db8::2/64", "dev", "eth0", "nodad");
-    await node.podIp(outside, "link", "set", "eth0", "up");
+    const uplink = { link: "uplink", host: ["192.0.2.1/24", "2001:db8::1/64"], outside: ["192.0.2.2/24", "2001:db8::2/64"] };
+    const outside = await addOutside(node, uplink);
     await node.ip("route", "add", "default", "via", "192.0.2.2");
     const ping = (from: Pod, to: string) => node.run(["/usr/bin/ping", "-c1", "-W1", to], {}, from);
 

@@ -4,6 +4,7 @@ import { type Address, parseAddress } from "../../../lib/addresses/address.ts";
 import { apply, applyNode } from "../../support/dataplane-probe.ts";
 import { desiredFor } from "../../support/desired-state.ts";
 import { Node, type Pod } from "../../support/node.ts";
+import { addOutside } from "../../support/outside.ts";
 
 const MAC = "66:00:00:00:00:01";
 const address = (text: string): Address => parseAddress(text) ?? { family: 4, value: 0n };
@@ -41,12 +42,8 @@ async function counted(node: Node): Promise<Record<string, number>> {
 describe("The guards of a tunnel", () => {
   it("S2: drop what a pod encapsulates wherever it goes, what strangers send, and inner sources that belong here", async () => {
     await using node = await Node.create();
-    const [pod, peer] = [await node.addPod(), await node.addPod("peer")];
-    await node.ip("link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", peer.name);
-    await node.ip("address", "add", "172.20.1.1/24", "dev", "eth0");
-    await node.ip("link", "set", "eth0", "up");
-    for (const own of ["172.20.1.2/24", "172.20.1.3/24"]) await node.podIp(peer, "address", "add", own, "dev", "eth0");
-    await node.podIp(peer, "link", "set", "eth0", "up");
+    const pod = await node.addPod();
+    const peer = await addOutside(node, { link: "eth0", host: ["172.20.1.1/24"], outside: ["172.20.1.2/24", "172.20.1.3/24"] });
     expect((await apply(node, desiredFor(pod, { host: "cali1", addresses: ["10.9.0.1/32"] }))).error).toBeUndefined();
     const state = (node2: string) => ({
       ...NO_NODE_STATE,

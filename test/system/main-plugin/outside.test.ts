@@ -1,35 +1,22 @@
 /** Without Felix beside us: pods reach each other, their node and the outside, in both families (issue: pods must work without it). */
+import { addressesOf } from "../../support/cni-result.ts";
 import { dualIpam, localConf } from "../../support/conf.ts";
 import { fresh } from "../../support/fixtures.ts";
-import { type JsonRecord, Node, type Pod } from "../../support/node.ts";
+import { Node, type Pod } from "../../support/node.ts";
+import { addOutside } from "../../support/outside.ts";
 
-/** A third namespace that plays the outside: joined to the node by a veth, with no route back to any pool. */
-async function addOutside(node: Node): Promise<Pod> {
-  const outside = await node.addPod("outside");
-  await node.ip("link", "add", "uplink", "type", "veth", "peer", "name", "eth0", "netns", outside.name);
-  await node.ip("address", "add", "192.0.2.1/24", "dev", "uplink");
-  await node.ip("address", "add", "2001:db8::1/64", "dev", "uplink", "nodad");
-  await node.ip("link", "set", "uplink", "up");
-  await node.podIp(outside, "address", "add", "192.0.2.2/24", "dev", "eth0");
-  await node.podIp(outside, "address", "add", "2001:db8::2/64", "dev", "eth0", "nodad");
-  await node.podIp(outside, "link", "set", "eth0", "up");
-  return outside;
-}
+const UPLINK = { link: "uplink", host: ["192.0.2.1/24", "2001:db8::1/64"], outside: ["192.0.2.2/24", "2001:db8::2/64"] };
 
 async function ping(node: Node, from: Pod, address: string): Promise<number | null> {
   const family = address.includes(":") ? "-6" : "-4";
   return (await node.run(["ping", family, "-n", "-c", "1", "-W", "3", address], {}, from)).exit;
 }
 
-function addressesOf(json: unknown): string[] {
-  return ((json as JsonRecord).ips as { address: string }[]).map(({ address }) => address.replace(/\/.*/, ""));
-}
-
 const node = fresh(Node.create);
 
 describe("A pod of the local datastore", () => {
   it("reaches another pod of the node and the outside, by IPv4 and IPv6", async () => {
-    const outside = await addOutside(node);
+    const outside = await addOutside(node, UPLINK);
     const conf = localConf(node, { ipam: dualIpam("46") });
     const [one, two] = [await node.addPod(), await node.addPod()];
     await node.cni("ADD", { pod: one, containerId: "one", conf });
@@ -45,7 +32,7 @@ describe("A pod of the local datastore", () => {
   });
 
   it("does not reach the outside when its pool says natOutgoing false", async () => {
-    await addOutside(node);
+    await addOutside(node, UPLINK);
     const pools = [{ cidr: "10.244.0.0/16", natOutgoing: false }];
     const pod = await node.addPod();
     await node.cni("ADD", { pod, conf: localConf(node, { ipam: { type: "tortie-ipam", pools } }) });

@@ -1,20 +1,12 @@
 /** Networks of two local datastores on one node: what the node holds for the pods of one does not depend on calls for the other. */
 import { localConf } from "../../support/conf.ts";
 import { Node, type Pod } from "../../support/node.ts";
-
-async function addOutside(node: Node): Promise<void> {
-  const outside = await node.addPod("outside");
-  await node.ip("link", "add", "uplink", "type", "veth", "peer", "name", "eth0", "netns", outside.name);
-  await node.ip("address", "add", "192.0.2.1/24", "dev", "uplink");
-  await node.ip("link", "set", "uplink", "up");
-  await node.podIp(outside, "address", "add", "192.0.2.2/24", "dev", "eth0");
-  await node.podIp(outside, "link", "set", "eth0", "up");
-}
+import { addOutside } from "../../support/outside.ts";
 
 describe("Two local datastores on one node", () => {
   it("P1: both keep masquerading and the guard of sources, whichever was added last", async () => {
     await using node = await Node.create();
-    await addOutside(node);
+    await addOutside(node, { link: "uplink", host: ["192.0.2.1/24"], outside: ["192.0.2.2/24"] });
     const confOf = (name: string, cidr: string) =>
       localConf(node, { name, datastore_path: `${node.dir}/${name}.db`, ipam: { type: "tortie-ipam", pools: [{ cidr }] } });
     const [one, two] = [await node.addPod(), await node.addPod()];
