@@ -4,9 +4,12 @@ import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, s
 import { join } from "node:path";
 import { fresh } from "../../support/fixtures.ts";
 import { Installation } from "../../support/installation.ts";
+import { until } from "../../support/kubernetes/until.ts";
 import { BIN_DIR, HAS_FORWARDER, REFERENCE_PLUGINS_DIR } from "../../support/node.ts";
 
 /** C§9.4: compared byte for byte by Calico's own suite. */
+/** Only ends what hangs. */
+const LIMIT_MS = 60_000;
 const CALICO_FILES = ["calico", "calico-ipam", ...(HAS_FORWARDER ? ["calico-main"] : [])];
 const EXPECTED = `{
   "name": "k8s-pod-network",
@@ -305,20 +308,13 @@ describe("tortiectl install --watch", () => {
     const argv = ["install", "--watch", "--force", "--net-dir", host.netDir, "--bin-dir", host.binDir, "--health-port", "9913"];
     const running = host.start([join(BIN_DIR, "tortiectl"), ...argv]);
     const list = join(host.netDir, "10-tortie.conflist");
-    await until(() => existsSync(list));
-    await until(async () => (await fetch("http://127.0.0.1:9913/healthz").catch(() => undefined))?.status === 200);
+    await until("the list", () => existsSync(list), LIMIT_MS);
+    await until("its health", async () => (await fetch("http://127.0.0.1:9913/healthz").catch(() => undefined))?.status === 200, LIMIT_MS);
 
     rmSync(list);
-    await until(() => existsSync(list));
+    await until("the list again", () => existsSync(list), LIMIT_MS);
 
     running.stop();
     expect(await running.ended).toMatchObject({ exit: 0 });
   });
 });
-
-async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  for (const end = Date.now() + 60_000; !(await condition()); ) {
-    if (Date.now() > end) throw new Error(`never came true: ${condition}`);
-    await Bun.sleep(50);
-  }
-}

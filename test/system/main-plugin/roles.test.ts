@@ -1,8 +1,7 @@
 /** One file, several names: which role an executable plays, and what a person sees who runs it by hand (C§0.1, I§1.1). */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, statSync, symlinkSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fresh } from "../../support/fixtures.ts";
 import { BIN_DIR, Node } from "../../support/node.ts";
@@ -34,28 +33,16 @@ describe("The executables", () => {
     ["calico", "tortie"],
     ["calico-ipam", "tortie-ipam"],
   ])("take the role from the name of a symlink: %s", async (link, program) => {
-    const directory = mkdtempSync(join(tmpdir(), "tortie-roles-"));
-    try {
-      symlinkSync(join(BIN_DIR, "tortiectl"), join(directory, link));
-      await using node = await Node.create();
-      const run = await node.run([join(directory, link)], { env: {} });
-      expect(run).toMatchObject({ exit: 0, stdout: "", stderr: expect.stringContaining(`${program} `) });
-      expect(run.stderr).toContain("CNI protocol versions supported: 0.1.0, 0.2.0, 0.3.0, 0.3.1, 0.4.0, 1.0.0, 1.1.0");
-    } finally {
-      rmSync(directory, { recursive: true });
-    }
+    symlinkSync(join(BIN_DIR, "tortiectl"), join(node.dir, link));
+    const run = await node.run([join(node.dir, link)], { env: {} });
+    expect(run).toMatchObject({ exit: 0, stdout: "", stderr: expect.stringContaining(`${program} `) });
+    expect(run.stderr).toContain("CNI protocol versions supported: 0.1.0, 0.2.0, 0.3.0, 0.3.1, 0.4.0, 1.0.0, 1.1.0");
   });
 
   it("refuse a name that is no role, naming those that are", async () => {
-    const directory = mkdtempSync(join(tmpdir(), "tortie-roles-"));
-    try {
-      symlinkSync(join(BIN_DIR, "tortie"), join(directory, "flannel"));
-      await using node = await Node.create();
-      const run = await node.run([join(directory, "flannel")], { env: {} });
-      expect(run).toMatchObject({ exit: 2, stdout: "", stderr: expect.stringContaining("tortie-ipam") });
-    } finally {
-      rmSync(directory, { recursive: true });
-    }
+    symlinkSync(join(BIN_DIR, "tortie"), join(node.dir, "flannel"));
+    const run = await node.run([join(node.dir, "flannel")], { env: {} });
+    expect(run).toMatchObject({ exit: 2, stdout: "", stderr: expect.stringContaining("tortie-ipam") });
   });
 
   it("refuse an unknown flag with status 2 and the usage on stderr", async () => {
@@ -107,7 +94,6 @@ describe("The executables", () => {
   });
 
   it("are not changed by stray files of the working directory", async () => {
-    const { writeFileSync } = await import("node:fs");
     writeFileSync(join(node.dir, ".env"), "CNI_COMMAND=BOGUS\n");
     writeFileSync(join(node.dir, "bunfig.toml"), 'preload = ["./absent.ts"]\n');
     const run = await node.run([join(BIN_DIR, "tortie")], { env: {}, cwd: node.dir });

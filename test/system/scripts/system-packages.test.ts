@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { until } from "../../support/kubernetes/until.ts";
 
 /** What the script itself runs, the machine's own. */
 const TOOLS = ["id", "flock", "grep", "rm", "sed", "tr", "chmod", "sleep", "touch", "cat"];
@@ -39,7 +40,7 @@ afterEach(() => {
 describe("L16: scripts/system-packages", () => {
   it("keeps services from starting while it installs, and only then", async () => {
     const run = start();
-    await until(() => existsSync(join(directory, "begun")));
+    await installing();
     expect(readFileSync(policy(), "utf8")).toMatch(/^#!\/bin\/sh\n.*\nexit 101\n$/);
     go();
     expect(await exitOf(run)).toBe(0);
@@ -48,7 +49,7 @@ describe("L16: scripts/system-packages", () => {
 
   it("removes what a killed run left, even with nothing to install, and keeps a policy of somebody else's", async () => {
     const killed = start();
-    await until(() => existsSync(join(directory, "begun")));
+    await installing();
     kill(killed);
     expect(await exitOf(killed)).toBeNull();
     expect(existsSync(policy())).toBe(true);
@@ -64,10 +65,10 @@ describe("L16: scripts/system-packages", () => {
 
   it("installs once when two runs begin together, and the second one does not disturb the first", async () => {
     const first = start();
-    await until(() => existsSync(join(directory, "begun")));
+    await installing();
     const second = start();
     // The second one has looked what is missing, and waits for the lock.
-    await until(() => waitsForLock(second));
+    await until("the lock is waited for", () => waitsForLock(second));
     expect(existsSync(policy())).toBe(true);
     go();
     expect(await Promise.all([exitOf(first), exitOf(second)])).toEqual([0, 0]);
@@ -95,7 +96,7 @@ describe("W1: scripts/system-packages", () => {
 
   it("says every package that it installs, and forbids apt to remove any", async () => {
     const run = start();
-    await until(() => existsSync(join(directory, "begun")));
+    await installing();
     go();
     expect(await exitOf(run)).toBe(0);
     expect(said()).toBe("not found: arping\ninstalling Debian packages: iputils-arping libcap2 \n");
@@ -131,6 +132,8 @@ const said = () => readFileSync(join(directory, "said"), "utf8");
 /** What apt says that it would do. */
 const plan = (...lines: readonly string[]) => writeFileSync(join(directory, "plan"), `${lines.join("\n")}\n`);
 
+const installing = () => until("apt is at work", () => existsSync(join(directory, "begun")));
+
 const go = () => writeFileSync(join(directory, "go"), "");
 
 function program(name: string, script: string): void {
@@ -161,8 +164,4 @@ function waitsForLock(run: ChildProcess): boolean {
     .split("\n")
     .filter((line) => line.includes("->"));
   return children.some((pid) => pid !== "" && waiting.some((line) => line.includes(` ${pid} `)));
-}
-
-async function until(holds: () => boolean): Promise<void> {
-  while (!holds()) await Bun.sleep(10);
 }

@@ -1,14 +1,16 @@
 /** The way of a call through the socket loads little code: it is what every forwarded call pays (A§3.10, issue's bar of 30,000 bytes). */
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
 const MOST_BYTES = 30_000;
 /** Named by the exporter of traces alone. */
 const OTLP_VARIABLE = "OTEL_EXPORTER_OTLP_CERTIFICATE";
 
+const bundles = fresh(() => new TemporaryDirectory());
+
 /** Bundles a role, the plugin's unless another is named, as scripts/build does. */
-function bundle(directory: string, role = "tortie"): void {
+function bundle(role = "tortie", directory = bundles.path): void {
   const args = [`cmd/${role}.ts`, "--target=bun", "--format=esm", "--splitting", "--minify"];
   const build = Bun.spawnSync(
     ["node_modules/bun/bin/bun.exe", "build", ...args, "--outdir", directory, "--chunk-naming", "[name]-[hash].[ext]"],
@@ -17,80 +19,62 @@ function bundle(directory: string, role = "tortie"): void {
   if (build.exitCode !== 0) throw new Error(build.stderr.toString());
 }
 
+function textOf(file: string): string {
+  return readFileSync(join(bundles.path, file), "utf8");
+}
+
 /** A file and everything that it imports at once, itself included; what is imported on demand is left out. */
-function closure(directory: string, file: string, found = new Set<string>()): Set<string> {
+function closure(file: string, found = new Set<string>()): Set<string> {
   if (found.has(file)) return found;
   found.add(file);
-  const text = readFileSync(join(directory, file), "utf8");
-  for (const [, path = ""] of text.matchAll(/(?:from|import)\s*"\.\/([^"]+)"/g)) closure(directory, path, found);
+  for (const [, path = ""] of textOf(file).matchAll(/(?:from|import)\s*"\.\/([^"]+)"/g)) closure(path, found);
   return found;
 }
 
 it("a forwarded call loads less than 30,000 bytes of our code, and neither the decoder nor the flows", () => {
-  const directory = mkdtempSync(join(tmpdir(), "tortie-bundle-"));
-  try {
-    bundle(directory);
-    const loaded = closure(directory, "tortie.js");
-    const bytes = [...loaded].reduce((sum, name) => sum + statSync(join(directory, name)).size, 0);
-    console.log(`the way through the socket: ${bytes} bytes in ${loaded.size} files`);
-    expect(bytes).toBeLessThan(MOST_BYTES);
-    const text = [...loaded].map((name) => readFileSync(join(directory, name), "utf8")).join("\n");
-    expect(text).toContain("cni.sock");
-    // One word of each that has no business here: the decoder of the configuration, the datastores, the kernel, the log.
-    for (const word of ["failed to load netconf", "sqlite", "RTM_", "169.254.1.1", "total_ms"]) expect(text).not.toContain(word);
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
-  }
+  bundle();
+  const loaded = closure("tortie.js");
+  const bytes = [...loaded].reduce((sum, name) => sum + statSync(join(bundles.path, name)).size, 0);
+  console.log(`the way through the socket: ${bytes} bytes in ${loaded.size} files`);
+  expect(bytes).toBeLessThan(MOST_BYTES);
+  const text = [...loaded].map(textOf).join("\n");
+  expect(text).toContain("cni.sock");
+  // One word of each that has no business here: the decoder of the configuration, the datastores, the kernel, the log.
+  for (const word of ["failed to load netconf", "sqlite", "RTM_", "169.254.1.1", "total_ms"]) expect(text).not.toContain(word);
 });
 
 it("gRPC's library is in one file, which only a call with a gRPC dataplane imports", () => {
-  const directory = mkdtempSync(join(tmpdir(), "tortie-bundle-"));
-  try {
-    bundle(directory);
-    const files = readdirSync(directory);
-    const withGrpc = files.filter((name) => readFileSync(join(directory, name), "utf8").includes("grpc.max_receive_message_length"));
-    expect(withGrpc).toEqual([expect.stringMatching(/^grpc-dataplane-/)]);
-    for (const name of files.filter((file) => !withGrpc.includes(file))) {
-      expect([...closure(directory, name)].filter((file) => withGrpc.includes(file))).toEqual([]);
-    }
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
+  bundle();
+  const files = readdirSync(bundles.path);
+  const withGrpc = files.filter((name) => textOf(name).includes("grpc.max_receive_message_length"));
+  expect(withGrpc).toEqual([expect.stringMatching(/^grpc-dataplane-/)]);
+  for (const name of files.filter((file) => !withGrpc.includes(file))) {
+    expect([...closure(name)].filter((file) => withGrpc.includes(file))).toEqual([]);
   }
 });
 
 it("OpenTelemetry is in no file of the plugin, and in those of the agent that only an endpoint for traces makes it import", () => {
-  const directory = mkdtempSync(join(tmpdir(), "tortie-bundle-"));
-  const withOpenTelemetry = () =>
-    readdirSync(directory).filter((name) => readFileSync(join(directory, name), "utf8").includes(OTLP_VARIABLE));
-  try {
-    bundle(directory);
-    expect(withOpenTelemetry()).toEqual([]);
-    bundle(directory, "tortie-node");
-    expect(withOpenTelemetry()).toEqual([expect.stringMatching(/^otlp-tracing-/)]);
-    const atOnce = [...closure(directory, "tortie-node.js")];
-    expect(atOnce.filter((name) => withOpenTelemetry().includes(name))).toEqual([]);
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
-  }
+  const withOpenTelemetry = () => readdirSync(bundles.path).filter((name) => textOf(name).includes(OTLP_VARIABLE));
+  bundle();
+  expect(withOpenTelemetry()).toEqual([]);
+  bundle("tortie-node");
+  expect(withOpenTelemetry()).toEqual([expect.stringMatching(/^otlp-tracing-/)]);
+  const atOnce = [...closure("tortie-node.js")];
+  expect(atOnce.filter((name) => withOpenTelemetry().includes(name))).toEqual([]);
 });
 
 it("the YAML library is in one file, which only the validation and the printing of YAML import", () => {
-  const directory = mkdtempSync(join(tmpdir(), "tortie-bundle-"));
-  try {
-    bundle(directory, "tortiectl/main");
-    const files = readdirSync(directory);
-    const withYaml = files.filter((name) => readFileSync(join(directory, name), "utf8").includes("Map keys must be unique"));
-    expect(withYaml).toHaveLength(1);
-    // These are imported where a YAML file is validated, or YAML is asked for.
-    const loadedLate = (file: string) => withYaml.includes(file) || /^(yaml-documents|index)-/.test(file);
-    for (const name of files.filter((file) => !loadedLate(file))) {
-      expect([...closure(directory, name)].filter((file) => withYaml.includes(file))).toEqual([]);
-    }
-    for (const role of ["tortie", "tortie-ipam", "tortie-node", "tortie-controller"]) {
-      bundle(join(directory, role), role);
-      expect(readdirSync(join(directory, role)).filter((name) => name.startsWith("yaml-documents-"))).toEqual([]);
-    }
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
+  bundle("tortiectl/main");
+  const files = readdirSync(bundles.path);
+  const withYaml = files.filter((name) => textOf(name).includes("Map keys must be unique"));
+  expect(withYaml).toHaveLength(1);
+  // These are imported where a YAML file is validated, or YAML is asked for.
+  const loadedLate = (file: string) => withYaml.includes(file) || /^(yaml-documents|index)-/.test(file);
+  for (const name of files.filter((file) => !loadedLate(file))) {
+    expect([...closure(name)].filter((file) => withYaml.includes(file))).toEqual([]);
+  }
+  for (const role of ["tortie", "tortie-ipam", "tortie-node", "tortie-controller"]) {
+    bundle(role, join(bundles.path, role));
+    expect(readdirSync(join(bundles.path, role)).filter((name) => name.startsWith("yaml-documents-"))).toEqual([]);
   }
 });

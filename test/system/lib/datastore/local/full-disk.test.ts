@@ -1,22 +1,19 @@
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatastoreError } from "../../../../../lib/datastore/errors.ts";
 import { openLocalDatastore } from "../../../../../lib/datastore/local/local-datastore.ts";
+import { ending, fresh, TemporaryDirectory } from "../../../../support/fixtures.ts";
 import { fullBlock } from "../../../../support/samples.ts";
 
-let directory: string;
-beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "tortie-full-"));
-});
-afterEach(() => {
-  execFileSync("umount", [directory]);
-  rmSync(directory, { recursive: true });
-});
+const temporary = fresh(() => new TemporaryDirectory());
 
-function mountTmpfs(options: string): void {
-  execFileSync("mount", ["-t", "tmpfs", "-o", options, "tmpfs", directory]);
+/** @returns the directory, which is a file system of its own until the test ends */
+function mountTmpfs(options: string): string {
+  const { path } = temporary;
+  execFileSync("mount", ["-t", "tmpfs", "-o", options, "tmpfs", path]);
+  ending({ [Symbol.dispose]: () => void execFileSync("umount", [path]) });
+  return path;
 }
 
 async function failureOf(work: () => Promise<unknown>): Promise<DatastoreError> {
@@ -30,7 +27,7 @@ async function failureOf(work: () => Promise<unknown>): Promise<DatastoreError> 
 
 describe("the local store on a full disk", () => {
   it("fails a write as unavailable, keeps what it had, and goes on when there is room again", async () => {
-    mountTmpfs("size=512k");
+    const directory = mountTmpfs("size=512k");
     const path = join(directory, "tortie.db");
     const store = openLocalDatastore(path);
     let stored = 0;
@@ -53,7 +50,7 @@ describe("the local store on a full disk", () => {
   });
 
   it("cannot be made where there is no room at all, and can once there is", async () => {
-    mountTmpfs("size=256k");
+    const directory = mountTmpfs("size=256k");
     const path = join(directory, "tortie.db");
     writeFileSync(join(directory, "ballast"), Buffer.alloc(256 * 1024));
     const error = await failureOf(async () => openLocalDatastore(path));
@@ -66,7 +63,7 @@ describe("the local store on a full disk", () => {
   });
 
   it("is unavailable on a read-only file system", async () => {
-    mountTmpfs("size=1m");
+    const directory = mountTmpfs("size=1m");
     const path = join(directory, "tortie.db");
     await openLocalDatastore(path)[Symbol.asyncDispose]();
     execFileSync("mount", ["-o", "remount,ro", directory]);
