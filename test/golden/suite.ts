@@ -1,6 +1,7 @@
 /** Declares one test a scenario, and at the end that every general difference still occurs. */
 
 import { startEtcd } from "../support/etcd/etcd.ts";
+import { shared } from "../support/fixtures.ts";
 import { LOCAL_GENERAL } from "./differences/differences.ts";
 import { AGENT_KUBERNETES_GENERAL } from "./differences/differences-agent-kubernetes.ts";
 import { ETCD_GENERAL } from "./differences/differences-etcd.ts";
@@ -30,100 +31,60 @@ interface Declaration {
   /** For the message of a failed test: how to play one scenario again. */
   readonly command: string;
   readonly general: readonly GeneralDifference[];
+  /** Most of the scenarios are to go through an agent. */
+  readonly hasAgent?: boolean;
+  readonly runner: Runner;
   plays(recording: Recording): boolean;
-  runner(): Runner;
-  /** Told after each scenario how many calls an agent served. */
-  onServed?(calls: number): void;
 }
 
 /** The recordings that the local store can play; the others are played on the server that they need (applicability.ts). */
 export function describeLocalSuite(suite: Suite): void {
   describe(`recordings of ${suite}, played on the local store`, () => {
-    declare({ suite, command: "scripts/replay", general: LOCAL_GENERAL, plays: LOCAL_RUNNER.plays, runner: () => LOCAL_RUNNER });
+    declare({ suite, command: "scripts/replay", general: LOCAL_GENERAL, plays: LOCAL_RUNNER.plays, runner: LOCAL_RUNNER });
   });
 }
 
 /** The recordings that the local store can play, each with an agent that serves the main plugin's calls. */
 export function describeAgentSuite(suite: Suite): void {
   describe(`recordings of ${suite}, played on the local store through an agent`, () => {
-    let served = 0;
     const { general, plays } = AGENT_RUNNER;
-    const onServed = (calls: number) => {
-      served += calls;
-    };
-    declare({ suite, command: "scripts/replay --agent", general, plays, runner: () => AGENT_RUNNER, onServed });
-
-    it("went through the agent", () => {
-      expect(served).toBeGreaterThan(recordingNames(suite).length / 2);
-    });
+    declare({ suite, command: "scripts/replay --agent", general, plays, runner: AGENT_RUNNER, hasAgent: true });
   });
 }
 
 /** Every recording that was made on Kubernetes, on a cluster of this suite's own. @param hasAgent one serves the main plugin's calls */
 export function describeKubernetesSuite(suite: Suite, hasAgent = false): void {
   describe(`recordings of ${suite}, played against a real API server${hasAgent ? " through an agent" : ""}`, () => {
-    let served = 0;
-    let cluster: ReplayCluster | undefined;
-    let runner: Runner | undefined;
-    beforeAll(async () => {
-      cluster = await ReplayCluster.start();
-      runner = hasAgent ? kubernetesAgentRunner(cluster) : kubernetesRunner(cluster);
-    });
-    afterAll(async () => {
-      await cluster?.[Symbol.asyncDispose]();
-    });
+    const cluster = shared(ReplayCluster.start);
     declare({
       suite,
       command: `scripts/replay${hasAgent ? " --agent" : ""} --kubernetes`,
       general: hasAgent ? AGENT_KUBERNETES_GENERAL : KUBERNETES_GENERAL,
       plays: (recording) => isPlayedOnKubernetes(recording) && (!hasAgent || isPlayedThroughAgent(recording)),
-      onServed: (calls) => {
-        served += calls;
-      },
-      runner: () => {
-        if (runner === undefined) throw new Error("the cluster did not start");
-        return runner;
-      },
+      runner: shared(() => (hasAgent ? kubernetesAgentRunner(cluster) : kubernetesRunner(cluster))),
+      hasAgent,
     });
-    if (hasAgent) {
-      it("went through the agent", () => {
-        expect(served).toBeGreaterThan(recordingNames(suite).length / 2);
-      });
-    }
   });
 }
 
 /** Every recording that was made on etcd, on an etcd of this suite's own, with an API server beside it for those of `main`. */
 export function describeEtcdSuite(suite: Suite): void {
   describe(`recordings of ${suite}, played against a real etcd`, () => {
-    const servers = new AsyncDisposableStack();
-    let runner: Runner | undefined;
-    beforeAll(async () => {
-      const etcd = servers.use(await startEtcd());
-      const cluster = suite === "main" ? servers.use(await ReplayCluster.start()) : undefined;
-      runner = etcdRunner(etcd, cluster);
-    });
-    afterAll(() => servers.disposeAsync());
-    declare({
-      suite,
-      command: "scripts/replay --etcd",
-      general: ETCD_GENERAL,
-      plays: isPlayedOnEtcd,
-      runner: () => {
-        if (runner === undefined) throw new Error("etcd did not start");
-        return runner;
-      },
-    });
+    const etcd = shared(() => startEtcd());
+    const cluster = suite === "main" ? shared(ReplayCluster.start) : undefined;
+    const runner = shared(() => etcdRunner(etcd, cluster));
+    declare({ suite, command: "scripts/replay --etcd", general: ETCD_GENERAL, plays: isPlayedOnEtcd, runner });
   });
 }
 
-function declare({ suite, command, general, plays, runner, onServed }: Declaration): void {
+function declare({ suite, command, general, hasAgent = false, plays, runner }: Declaration): void {
   const occurred = new Set<string>();
+  let served = 0;
   for (const recording of recordingNames(suite).map((name) => loadRecording(suite, name))) {
     if (!plays(recording)) continue;
     it(`${recording.name}: ${recording.title}`, async () => {
-      const result = await resultOf(recording, runner());
-      onServed?.(result.servedByAgent);
+      const result = await resultOf(recording, runner);
+      served += result.servedByAgent;
       for (const difference of result.general) occurred.add(difference);
       // A thrown text, because Jest on Bun prints no message of a failed `expect`.
       if (result.problems.length > 0) throw new Error(`${command} ${suite}/${recording.name}\n${result.problems.join("\n")}`);
@@ -133,4 +94,10 @@ function declare({ suite, command, general, plays, runner, onServed }: Declarati
   it("show every general difference that is said to occur in this suite", () => {
     expect(general.filter(({ name, suites }) => suites.includes(suite) && !occurred.has(name))).toEqual([]);
   });
+
+  if (hasAgent) {
+    it("went through the agent", () => {
+      expect(served).toBeGreaterThan(recordingNames(suite).length / 2);
+    });
+  }
 }
