@@ -1,18 +1,12 @@
 /** The API of a real agent: who may call it, what endpoints are called, what bad requests do, and that it is what its document says. */
 import { execFileSync } from "node:child_process";
-import { appendFileSync, copyFileSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import Ajv from "ajv/dist/2020.js";
 import { Agent, type AgentAnswer } from "../../support/agent.ts";
-import { exchangeRaw, statusAs } from "../../support/agent-as-user.ts";
+import { exchangeRaw, GROUP, HAS_OTHER_USERS, statusAs, watchingModes, withSocketGroup } from "../../support/agent-as-user.ts";
 import { addByAgent } from "../../support/agent-calls.ts";
 import { dualIpam, localConf, podArgs } from "../../support/conf.ts";
 import { fresh } from "../../support/fixtures.ts";
 import { Node } from "../../support/node.ts";
-
-/** In a user namespace of one user nobody can become another. */
-const hasOtherUsers = Number(readFileSync("/proc/self/uid_map", "utf8").trim().split(/\s+/)[2]) > 65_000;
-const GROUP = 4711;
 
 const node = fresh(Node.create);
 const agent = fresh(() => Agent.start(node));
@@ -24,23 +18,14 @@ async function addWeb(): Promise<readonly string[]> {
 }
 
 describe("The API of the agent", () => {
-  (hasOtherUsers ? it : it.skip)(
+  (HAS_OTHER_USERS ? it : it.skip)(
     "A-P01: root may do everything, the socket's group may read, nobody else anything; never wider rights than 0660",
     async () => {
       await using node = await Node.create();
-      const groups = join(node.dir, "group");
-      copyFileSync("/etc/group", groups);
-      appendFileSync(groups, `tortie-test:x:${GROUP}:\n`);
-      // Everybody may pass to the socket: what counts is the socket.
-      execFileSync("chmod", ["755", node.dir]);
-      const watch = Bun.spawn(["bash", "-c", `while :; do stat -c %a ${node.dir}/run/tortie.sock* 2>/dev/null; done`], {
-        stdout: "pipe",
-        stderr: "ignore",
-      });
-      await using agent = await Agent.start(node, { args: ["--socket-group", "tortie-test"], binds: { "/etc/group": groups } });
-      watch.kill();
-      const modes = new Set((await new Response(watch.stdout).text()).split("\n").filter((line) => line !== ""));
-      expect([...modes].filter((mode) => (Number.parseInt(mode, 8) & ~0o660) !== 0)).toEqual([]);
+      const start = () => Agent.start(node, withSocketGroup(node));
+      const [agent, wider] = await watchingModes(`${node.dir}/run/tortie.sock`, 0o660, start);
+      await using _ = agent;
+      expect(wider).toEqual([]);
       const [stat] = execFileSync("stat", ["-c", "%a %u %g", agent.socket], { encoding: "utf8" }).split("\n");
       expect(stat).toBe(`660 0 ${GROUP}`);
 

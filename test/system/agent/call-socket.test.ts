@@ -1,13 +1,11 @@
 /** The call socket of a real agent, called by a program that knows nothing but the contract's table of bytes (A§11.3). */
 import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
 import { Agent } from "../../support/agent.ts";
+import { HAS_OTHER_USERS, watchingModes } from "../../support/agent-as-user.ts";
 import { localConf } from "../../support/conf.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { BIN_DIR, Node } from "../../support/node.ts";
 import { expectNothingLeft, readStore } from "../../support/store.ts";
-
-/** In a user namespace of one user nobody can become another. */
-const hasOtherUsers = Number(readFileSync("/proc/self/uid_map", "utf8").trim().split(/\s+/)[2]) > 65_000;
 
 /** Arguments: socket, flags, sandbox or "", standard input, variables. Prints the answer's status, a line end and the output. */
 const CALLER = `
@@ -57,10 +55,11 @@ async function ask(agent: Agent, { command, conf, flags = 0, sandbox = "", as = 
   return [status, output.join("\n")];
 }
 
+const node = fresh(Node.create);
+const agent = fresh(() => Agent.start(node));
+
 describe("The call socket", () => {
   it("adds, checks and deletes for a caller that reads no configuration", async () => {
-    await using node = await Node.create();
-    await using agent = await Agent.start(node);
     const pod = await node.addPod();
     const conf = localConf(node, { cniVersion: "1.1.0" });
     const sandbox = pod.netnsPath;
@@ -78,8 +77,6 @@ describe("The call socket", () => {
   });
 
   it("hands a call back that its caller must serve, and does nothing", async () => {
-    await using node = await Node.create();
-    await using agent = await Agent.start(node);
     const sandbox = (await node.addPod()).netnsPath;
     const conf = localConf(node);
     for (const change of [
@@ -96,17 +93,12 @@ describe("The call socket", () => {
     expect((await agent.request("GET", "/endpoint")).json).toEqual([]);
   });
 
-  (hasOtherUsers ? it : it.skip)("is root's alone, whatever rights its file has", async () => {
-    await using node = await Node.create();
+  (HAS_OTHER_USERS ? it : it.skip)("is root's alone, whatever rights its file has", async () => {
     execFileSync("chmod", ["755", node.dir]);
-    const watch = Bun.spawn(["bash", "-c", `while :; do stat -c %a ${node.dir}/run/cni.sock* 2>/dev/null; done`], {
-      stdout: "pipe",
-      stderr: "ignore",
-    });
-    await using agent = await Agent.start(node);
-    watch.kill();
-    const modes = new Set((await new Response(watch.stdout).text()).split("\n").filter((line) => line !== ""));
-    expect([...modes].filter((mode) => (Number.parseInt(mode, 8) & ~0o600) !== 0)).toEqual([]);
+    const start = () => Agent.start(node, { runDir: "other" });
+    const [agent, wider] = await watchingModes(`${node.dir}/other/cni.sock`, 0o600, start);
+    await using _ = agent;
+    expect(wider).toEqual([]);
     expect(execFileSync("stat", ["-c", "%a %u %g", agent.calls], { encoding: "utf8" })).toBe("600 0 0\n");
 
     execFileSync("chmod", ["666", agent.calls]);

@@ -1,14 +1,9 @@
 /** Callers that hold connections without a use for them: a real agent closes them, and goes on answering. */
-import { execFileSync } from "node:child_process";
-import { appendFileSync, copyFileSync, readFileSync } from "node:fs";
 import { connect } from "node:net";
-import { join } from "node:path";
 import { Agent } from "../../support/agent.ts";
+import { GROUP, HAS_OTHER_USERS, withSocketGroup } from "../../support/agent-as-user.ts";
 import { Node } from "../../support/node.ts";
 
-/** In a user namespace of one user nobody can become another. */
-const hasOtherUsers = Number(readFileSync("/proc/self/uid_map", "utf8").trim().split(/\s+/)[2]) > 65_000;
-const GROUP = 4711;
 /** As many as one user may have. */
 const LIMIT = 64;
 
@@ -56,13 +51,9 @@ print(len(held))
 `;
 
 describe("A reader", () => {
-  (hasOtherUsers ? it.concurrent : it.skip)("S6: holds no more connections than one may have, and root is served meanwhile", async () => {
+  (HAS_OTHER_USERS ? it.concurrent : it.skip)("S6: holds no more connections than one may have, and root is served meanwhile", async () => {
     await using node = await Node.create();
-    const groups = join(node.dir, "group");
-    copyFileSync("/etc/group", groups);
-    appendFileSync(groups, `tortie-test:x:${GROUP}:\n`);
-    execFileSync("chmod", ["755", node.dir]);
-    await using agent = await Agent.start(node, { args: ["--socket-group", "tortie-test"], binds: { "/etc/group": groups } });
+    await using agent = await Agent.start(node, withSocketGroup(node));
     const reader = ["/usr/bin/setpriv", "--reuid", "12345", "--regid", "12345", "--groups", String(GROUP), "--"];
 
     const holding = node.run([...reader, "/usr/bin/python3", "-c", HOLDER, agent.socket, String(LIMIT + 20), String(LIMIT)]);
