@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { dualIpam, localConf } from "../support/conf.ts";
 import { type CniRun, Node, type Pod } from "../support/node.ts";
 import { readStore } from "../support/store.ts";
+import { injecting } from "../support/strace.ts";
 
 jest.setTimeout(600_000);
 
@@ -33,17 +34,7 @@ async function scene(): Promise<Scene> {
 /** Runs one operation under strace. @returns whether it was killed */
 async function runKilled({ node, pod, conf }: Scene, command: string, call: string, when: number): Promise<boolean> {
   const env = { CNI_COMMAND: command, CNI_CONTAINERID: "cid1", CNI_IFNAME: "eth0", CNI_NETNS: pod.netnsPath, CNI_PATH: node.binDir };
-  const strace = [
-    "/usr/bin/strace",
-    "-f",
-    "-qq",
-    "-o",
-    "/dev/null",
-    "-e",
-    `trace=${call}`,
-    "-e",
-    `inject=${call}:signal=SIGKILL:when=${when}`,
-  ];
+  const strace = injecting(call, `signal=SIGKILL:when=${when}`);
   const run = await node.run([...strace, `${node.binDir}/tortie`], { env, stdin: JSON.stringify(conf) });
   // strace ends itself by the signal that ended its child.
   if (run.signal === "SIGKILL") return true;

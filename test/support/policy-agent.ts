@@ -85,6 +85,13 @@ export class PolicyAgentNode implements AsyncDisposable {
     return { name, pod, prober, containerId, args, ...placeOf(JSON.parse(answer.text)) };
   }
 
+  /** A pod that answers at these ports of TCP. */
+  async serving(name: string, labels: WantedPod["labels"] = {}, ports: readonly number[] = [80]): Promise<AttachedPod> {
+    const pod = await this.attach(name, { labels });
+    for (const port of ports) await pod.prober.ask("serve", { protocol: "tcp", port });
+    return pod;
+  }
+
   /** Takes the pod apart, and ends its sandbox. */
   async detach({ pod, containerId, args }: AttachedPod, agent = this.agent): Promise<void> {
     const answer = await callAgent(agent, "del", this.conf, { pod, containerId, args });
@@ -137,6 +144,18 @@ export function placeOf(result: unknown) {
 /** A NetworkPolicy of namespace shop. */
 export function policy(name: string, spec: object, namespace = "shop"): object {
   return { apiVersion: "networking.k8s.io/v1", kind: "NetworkPolicy", metadata: { name, namespace }, spec };
+}
+
+/** Bytes that have come to a pod in a stream that it has opened under this name. */
+export function got({ prober }: AttachedPod, name: string): Promise<number> {
+  return prober.ask<number>("got", { name });
+}
+
+/** Whether more of them come. */
+export async function isGrowing(pod: AttachedPod, name: string): Promise<boolean> {
+  const before = await got(pod, name);
+  await Bun.sleep(300);
+  return (await got(pod, name)) > before;
 }
 
 /** Repeats until the answer is as wanted, or the time is over. @returns the last answer */

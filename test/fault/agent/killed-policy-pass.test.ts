@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { aim } from "../../support/agent-kills.ts";
 import { eventually, PolicyAgentNode, policy } from "../../support/policy-agent.ts";
 import { reach } from "../../support/policy-node.ts";
+import { injecting } from "../../support/strace.ts";
 
 jest.setTimeout(600_000);
 
@@ -33,12 +34,7 @@ const ONLY: Readonly<Record<number, string>> = { 80: "ok,timeout", 81: "timeout,
 /** A node with two pods, and its filters where port 80 is allowed and where port 81 is. */
 async function createWorld() {
   const world = await PolicyAgentNode.create();
-  const attach = async (name: string) => {
-    const pod = await world.attach(name, { labels: { app: name } });
-    for (const port of [80, 81]) await pod.prober.ask("serve", { protocol: "tcp", port });
-    return pod;
-  };
-  const [web, client] = [await attach("web"), await attach("client")];
+  const [web, client] = [await world.serving("web", { app: "web" }, [80, 81]), await world.serving("client", { app: "client" }, [80, 81])];
   const judged = async () => (await Promise.all([80, 81].map((port) => reach(client, web, "tcp", port)))).join();
   const tables = new Map<number, string>();
   for (const port of [80, 81]) {
@@ -103,17 +99,7 @@ it("A first pass that is killed leaves no filter or a whole one, and never one o
   ] as const) {
     for (let when = 1; when <= MOST_CALLS; when += stride) {
       await take();
-      const strace = [
-        "/usr/bin/strace",
-        "-f",
-        "-o",
-        "/dev/null",
-        "-e",
-        `trace=${calls}`,
-        "-e",
-        `inject=${calls}:signal=SIGKILL:when=${when}`,
-      ];
-      agent.before = strace;
+      agent.before = injecting(calls, `signal=SIGKILL:when=${when}`);
       await agent.restart("none");
       agent.before = [];
       for (let looks = 0; agent.isRunning && looks < 300 && (await world.table()) === ""; looks++) await Bun.sleep(20);

@@ -35,8 +35,7 @@ it("N17: keeps its limits and leaves the policy its verdicts, and both are clean
   world.write("allow", policy("allow", { podSelector: { matchLabels: { app: "web" } }, ingress: [{ ports: [{ port: 80 }] }] }));
   const links = await hostEnds();
   for (let round = 0; round < 2; round++) {
-    const web = await world.attach("web", { labels: { app: "web" } });
-    for (const port of [80, 81]) await web.prober.ask("serve", { protocol: "tcp", port });
+    const web = await world.serving("web", { app: "web" }, [80, 81]);
     await bandwidth("ADD", web);
     expect(await rates(web)).toEqual([RATE / 8, RATE / 8]);
     expect(await eventually("timeout", () => reach(client, web, "tcp", 81))).toBe("timeout");

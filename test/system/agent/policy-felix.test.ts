@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { fresh } from "../../support/fixtures.ts";
-import { type AttachedPod, eventually, PolicyAgentNode, policy } from "../../support/policy-agent.ts";
+import { eventually, PolicyAgentNode, policy } from "../../support/policy-agent.ts";
 import { reach } from "../../support/policy-node.ts";
 
 // Looks each second, instead of each minute.
@@ -20,12 +20,6 @@ async function check(): Promise<unknown> {
   return (json as { checks: { name: string }[] }).checks.find(({ name }) => name === "policy");
 }
 
-async function serving(name: string, labels: Readonly<Record<string, string>>): Promise<AttachedPod> {
-  const pod = await world.attach(name, { labels });
-  await pod.prober.ask("serve", { protocol: "tcp", port: 80 });
-  return pod;
-}
-
 /** Counts the agent's inotify watches: sources that were not closed would keep theirs. */
 async function watches(): Promise<number> {
   const { stdout } = await world.node.run(["/bin/sh", "-c", `cat /proc/${world.agent.pid}/fdinfo/* 2>/dev/null | grep -c '^inotify wd'`]);
@@ -38,7 +32,7 @@ describe("an agent that enforces policy, when Felix's chains come", () => {
   it("stands down, opens the pods and says so, and enforces again when they are gone", async () => {
     const deny = policy("deny", { podSelector: { matchLabels: { app: "web" } }, policyTypes: ["Ingress"] });
     world.write("deny", deny);
-    const [web, client] = [await serving("web", { app: "web" }), await serving("client", {})];
+    const [web, client] = [await world.serving("web", { app: "web" }), await world.serving("client", {})];
     const judged = () => reach(client, web, "tcp", 80);
     expect(await eventually("timeout", judged)).toBe("timeout");
     const before = { table: await world.table(), watches: await watches() };
@@ -53,7 +47,7 @@ describe("an agent that enforces policy, when Felix's chains come", () => {
       expect(await check()).toMatchObject({ state: "warning", message: STANDS_DOWN, next: expect.stringContaining("--policy off") });
       expect(count(`error ${STANDS_DOWN}`)).toBe(times);
       // Nobody judges a new pod, and its ADD does not wait for anybody.
-      const late = await serving(`late${times}`, { app: "web" });
+      const late = await world.serving(`late${times}`, { app: "web" });
       expect(await eventually("ok", () => reach(client, late, "tcp", 80))).toBe("ok");
       await world.detach(late);
 

@@ -1,7 +1,7 @@
 /** firewalld beside the agent's table of policy: neither touches what the other has made, and a packet passes where both let it. */
 import { Firewalld, HAS_FIREWALLD } from "../../support/firewalld.ts";
 import { fresh } from "../../support/fixtures.ts";
-import { type AttachedPod, eventually, PolicyAgentNode, policy } from "../../support/policy-agent.ts";
+import { eventually, PolicyAgentNode, policy } from "../../support/policy-agent.ts";
 import { machineBeyond, type Place, reach } from "../../support/policy-node.ts";
 
 const PODS = "10.244.0.0/16";
@@ -15,11 +15,7 @@ const CLIENTS = { podSelector: { matchLabels: { app: "client" } } };
 const allow = (...from: readonly object[]) =>
   policy("allow", { podSelector: { matchLabels: { app: "web" } }, ingress: [{ from, ports: [{ protocol: "TCP", port: 80 }] }] });
 
-async function serving(name: string): Promise<AttachedPod> {
-  const pod = await world.attach(name, { labels: { app: name } });
-  for (const port of [80, 81]) await pod.prober.ask("serve", { protocol: "tcp", port });
-  return pod;
-}
+const serving = (name: string) => world.serving(name, { app: name }, [80, 81]);
 
 (HAS_FIREWALLD ? describe : describe.skip)("firewalld beside an agent that enforces policy", () => {
   it("is not touched by what the agent does, nor touches its table, and both are heard", async () => {

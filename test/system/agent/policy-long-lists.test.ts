@@ -11,9 +11,8 @@ const VALUES = [...Array.from({ length: 999 }, (_, at) => `value-${at}`), "clien
 const PORTS = [80, 81, 65_522, 65_535];
 
 it("all 65,535 ports, every second one, 4,096 intervals and a selector with 1,000 values are judged as they say", async () => {
-  const web = await world.attach("web", { labels: { app: "web" } });
+  const web = await world.serving("web", { app: "web" }, PORTS);
   const client = await world.attach("client", { labels: { app: "client" } });
-  for (const port of PORTS) await web.prober.ask("serve", { protocol: "tcp", port });
   for (const [rules, answers] of [
     [[], "timeout,timeout,timeout,timeout"],
     [[every(65_535, (at) => ({ port: at + 1 }))], "ok,ok,ok,ok"],

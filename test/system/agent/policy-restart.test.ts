@@ -12,11 +12,7 @@ const WEB = { podSelector: { matchLabels: { app: "web" } } };
 const allow = (...ports: readonly number[]) =>
   policy("allow", { ...WEB, ingress: [{ from: [CLIENTS], ports: ports.map((port) => ({ protocol: "TCP", port })) }] });
 
-async function serving(name: string, app: string): Promise<AttachedPod> {
-  const pod = await world.attach(name, { labels: { app } });
-  for (const port of [80, 81]) await pod.prober.ask("serve", { protocol: "tcp", port });
-  return pod;
-}
+const serving = (name: string, app: string) => world.serving(name, { app }, [80, 81]);
 
 async function leave(...pods: readonly AttachedPod[]): Promise<void> {
   for (const pod of pods) await world.detach(pod);

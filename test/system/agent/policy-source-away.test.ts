@@ -1,7 +1,7 @@
 /** What becomes of policy while its directory is away under a running agent: a real agent, a real kernel, real packets. */
 import { renameSync } from "node:fs";
 import { fresh } from "../../support/fixtures.ts";
-import { type AttachedPod, eventually, PolicyAgentNode, policy } from "../../support/policy-agent.ts";
+import { eventually, isGrowing, PolicyAgentNode, policy } from "../../support/policy-agent.ts";
 import { reach } from "../../support/policy-node.ts";
 
 const world = fresh(() => PolicyAgentNode.create(["--policy-wait-seconds", "1"]));
@@ -11,18 +11,7 @@ const WEB = { podSelector: { matchLabels: { app: "web" } } };
 const allow = (...ports: readonly number[]) =>
   policy("allow", { ...WEB, ingress: [{ from: [CLIENTS], ports: ports.map((port) => ({ protocol: "TCP", port })) }] });
 
-async function serving(name: string, app: string): Promise<AttachedPod> {
-  const pod = await world.attach(name, { labels: { app } });
-  for (const port of [80, 81]) await pod.prober.ask("serve", { protocol: "tcp", port });
-  return pod;
-}
-
-async function isGrowing(pod: AttachedPod, name: string): Promise<boolean> {
-  const got = () => pod.prober.ask<number>("got", { name });
-  const before = await got();
-  await Bun.sleep(300);
-  return (await got()) > before;
-}
+const serving = (name: string, app: string) => world.serving(name, { app }, [80, 81]);
 
 async function gaps(): Promise<string> {
   return (await world.agent.request("GET", "/healthz")).text;

@@ -2,24 +2,15 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { fresh } from "../../support/fixtures.ts";
-import { type AttachedPod, eventually, PolicyAgentNode, policy } from "../../support/policy-agent.ts";
+import { type AttachedPod, eventually, got, isGrowing, PolicyAgentNode, policy } from "../../support/policy-agent.ts";
 import { reach } from "../../support/policy-node.ts";
 
 const world = fresh(PolicyAgentNode.create);
 
 async function serving(name: string, labels: Readonly<Record<string, string>>): Promise<AttachedPod> {
-  const pod = await world.attach(name, { labels });
-  await pod.prober.ask("serve", { protocol: "tcp", port: 80 });
+  const pod = await world.serving(name, labels);
   await pod.prober.ask("serve", { protocol: "udp", port: 53 });
   return pod;
-}
-
-const got = (pod: AttachedPod, name: string) => pod.prober.ask<number>("got", { name });
-
-async function isGrowing(pod: AttachedPod, name: string): Promise<boolean> {
-  const before = await got(pod, name);
-  await Bun.sleep(300);
-  return (await got(pod, name)) > before;
 }
 
 describe("an agent with a directory of policies", () => {

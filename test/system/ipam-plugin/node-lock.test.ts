@@ -8,6 +8,7 @@ import { fresh } from "../../support/fixtures.ts";
 import { holdLock } from "../../support/lock-holder-process.ts";
 import { BIN_DIR, Node } from "../../support/node.ts";
 import { readStore } from "../../support/store.ts";
+import { injecting } from "../../support/strace.ts";
 
 interface Waiting {
   readonly child: ChildProcessByStdio<Writable, Readable, Readable>;
@@ -101,17 +102,8 @@ describe("L12: a flock(2) that fails", () => {
       await node.cni("ADD", { plugin: "tortie-ipam", containerId: "earlier", netns: "/run/netns/x", conf: localConf(node) }),
     ).toMatchObject({ exit: 0 });
     const env = { CNI_COMMAND: "ADD", CNI_CONTAINERID: "c1", CNI_NETNS: "/run/netns/x", CNI_IFNAME: "eth0", CNI_PATH: BIN_DIR };
-    const argv = [
-      "/usr/bin/strace",
-      "-f",
-      "-qq",
-      "-o",
-      "/dev/null",
-      "-e",
-      `inject=flock:error=${fault}:when=1`,
-      join(BIN_DIR, "tortie-ipam"),
-    ];
-    const run = await node.run(argv, { env, stdin: JSON.stringify(localConf(node)) });
+    const strace = injecting("flock", `error=${fault}:when=1`);
+    const run = await node.run([...strace, join(BIN_DIR, "tortie-ipam")], { env, stdin: JSON.stringify(localConf(node)) });
     expect(run.exit).toBe(0);
     return run.stderr;
   }
