@@ -2,11 +2,14 @@
 import { Agent } from "../../support/agent.ts";
 import { dualIpam } from "../../support/conf.ts";
 import { ExplainedNode, wrongIn } from "../../support/explained-node.ts";
+import { fresh } from "../../support/fixtures.ts";
+
+const here = fresh(ExplainedNode.create);
 
 const TIME = expect.stringMatching(/^20\d\d-.*Z$/);
 
 it("shows who, since when, why this address, block, route, settings, rules, MTU, chained plugins and the history, by any name of it", async () => {
-  await using here = await ExplainedNode.create({ ipam: dualIpam("4") });
+  here.configure({ ipam: dualIpam("4") });
   here.agent = await Agent.start(here.node);
   const web = await here.add("web", "aa11");
   const fixed = await here.add("fixed", "bb22", { ip: "10.244.7.7" });
@@ -67,7 +70,6 @@ it("shows who, since when, why this address, block, route, settings, rules, MTU,
 });
 
 it("says of what is nobody's, or no name, what was probably meant and where to look", async () => {
-  await using here = await ExplainedNode.create();
   await here.add("web", "aa11");
   const outside = await here.explain("ip", "192.0.2.1");
   expect([outside.standing, outside.next]).toEqual(["absent", expect.stringContaining("not Tortie's to give")]);

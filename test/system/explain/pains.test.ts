@@ -8,13 +8,15 @@ import { openLocalDatastore } from "../../../lib/datastore/local/local-datastore
 import { Agent } from "../../support/agent.ts";
 import { dualIpam } from "../../support/conf.ts";
 import { ExplainedNode, wrongIn } from "../../support/explained-node.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { BIN_DIR } from "../../support/node.ts";
+
+const here = fresh(ExplainedNode.create);
 
 /** Eight addresses. */
 const SMALL = dualIpam("4", { pools: [{ cidr: "10.244.0.0/29", blockSize: 29, name: "small" }] });
 
 it("pain 1: an address that leaked is named with its container that is gone, and can be given back", async () => {
-  await using here = await ExplainedNode.create();
   const web = await here.add("web", "aa11");
   await here.node.removePod(web.pod);
 
@@ -30,7 +32,7 @@ it("pain 1: an address that leaked is named with its container that is gone, and
 });
 
 it("pain 3: an agent that is away, a list that is empty and one that is missing are each the cause that is told", async () => {
-  await using here = await ExplainedNode.create({ agent: "require" });
+  here.configure({ agent: "require" });
   here.agent = await Agent.start(here.node);
   await here.agent.kill();
   here.configure({ agent_wait_seconds: 1 });
@@ -53,7 +55,7 @@ it("pain 3: an agent that is away, a list that is empty and one that is missing 
 });
 
 it("pain 4: of a burst that the pool is too small for, each pod is told why, and nothing is leaked", async () => {
-  await using here = await ExplainedNode.create({ ipam: SMALL });
+  here.configure({ ipam: SMALL });
   here.agent = await Agent.start(here.node);
 
   const pods = await Promise.all(Array.from({ length: 11 }, (_, number) => here.add(`web${number}`, `aa${number}`)));
@@ -71,7 +73,6 @@ it("pain 4: of a burst that the pool is too small for, each pod is told why, and
 });
 
 it("pain 5: a DEL that cannot finish waits for the agent, does not fail, and is said to wait", async () => {
-  await using here = await ExplainedNode.create();
   const agent = await Agent.start(here.node);
   here.agent = agent;
   const web = await here.add("web", "aa11");
@@ -89,7 +90,6 @@ it("pain 5: a DEL that cannot finish waits for the agent, does not fail, and is 
 });
 
 it("pain 6: two pods with one address are both named, with the rule that is broken", async () => {
-  await using here = await ExplainedNode.create();
   here.node.excuse("its store is damaged on purpose", "not-granted", "doubled", "miscounted");
   const web = await here.add("web", "aa11");
   await here.add("db", "bb22");
@@ -108,7 +108,6 @@ it("pain 6: two pods with one address are both named, with the rule that is brok
 });
 
 it("pain 7: a route of another interface is named with that interface, which repair leaves alone", async () => {
-  await using here = await ExplainedNode.create();
   const web = await here.add("web", "aa11");
   const [address] = web.addresses;
   await here.node.ip("link", "add", "stale0", "type", "veth", "peer", "name", "stale1");
@@ -132,7 +131,7 @@ it("pain 7: a route of another interface is named with that interface, which rep
 });
 
 it("pain 8: no address of a pod is tentative in its first second, and one that was taken away inside is said to be the container's own doing", async () => {
-  await using here = await ExplainedNode.create({ ipam: dualIpam("46") });
+  here.configure({ ipam: dualIpam("46") });
   const web = await here.add("web", "aa11");
 
   const first = await here.explain("pod", "default/web");
@@ -149,7 +148,6 @@ it("pain 8: no address of a pod is tentative in its first second, and one that w
 });
 
 it("pain 9: what other daemons do to a link is named with the likely one, and repair undoes it", async () => {
-  await using here = await ExplainedNode.create();
   const web = await here.add("web", "aa11");
   await here.node.run(["sysctl", "-w", `net.ipv4.conf.${web.hostInterface}.rp_filter=0`]);
   await here.node.ip("link", "set", web.hostInterface, "address", "02:00:00:00:00:01");
@@ -170,7 +168,7 @@ it("pain 9: what other daemons do to a link is named with the likely one, and re
 });
 
 it("pain 10: a failed ADD is told with its steps, their times, its error, its word and the next step", async () => {
-  await using here = await ExplainedNode.create({ ipam: dualIpam("4", { ipv4_pools: ["10.99.0.0/16"] }) });
+  here.configure({ ipam: dualIpam("4", { ipv4_pools: ["10.99.0.0/16"] }) });
   here.agent = await Agent.start(here.node);
   const web = await here.add("web", "aa11");
 
@@ -186,7 +184,6 @@ it("pain 10: a failed ADD is told with its steps, their times, its error, its wo
 });
 
 it("pain 11: an address that rests is said to rest until when, and who had it last", async () => {
-  await using here = await ExplainedNode.create();
   here.agent = await Agent.start(here.node);
   const first = await here.add("first", "cc33");
   await here.tortiectl("ipam", "configure", "--datastore", here.node.datastorePath, "--ip-cooldown-seconds", "600");
@@ -201,7 +198,6 @@ it("pain 11: an address that rests is said to rest until when, and who had it la
 });
 
 it("pain 12: rules of portmap are shown while the pod lives, and as left behind when only Tortie's DEL came", async () => {
-  await using here = await ExplainedNode.create();
   here.agent = await Agent.start(here.node);
   const web = await here.add("web", "aa11");
   const runtimeConfig = { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }] };
@@ -231,7 +227,6 @@ it("pain 12: rules of portmap are shown while the pod lives, and as left behind 
 });
 
 it("pain 13: an MTU that the uplink does not take is told, and one that differs between the ends", async () => {
-  await using here = await ExplainedNode.create();
   const web = await here.add("web", "aa11");
   await here.node.ip("link", "add", "uplink0", "mtu", "1400", "type", "veth", "peer", "name", "uplink1");
   await here.node.ip("link", "set", "uplink0", "up");
@@ -247,7 +242,6 @@ it("pain 13: an MTU that the uplink does not take is told, and one that differs 
 });
 
 it("pain 14: a list that somebody broke, or came before, is named with its line", async () => {
-  await using here = await ExplainedNode.create();
   await here.add("web", "aa11");
   here.writeList(
     "10-tortie.conflist",
@@ -269,7 +263,7 @@ it("pain 14: a list that somebody broke, or came before, is named with its line"
 });
 
 it("pain 15: a version of CNI that nobody here speaks is told of the list, and its word explains itself", async () => {
-  await using here = await ExplainedNode.create({ cniVersion: "1.9.0" });
+  here.configure({ cniVersion: "1.9.0" });
   const web = await here.add("web", "aa11");
 
   const explained = await here.explain("pod", "default/web");
@@ -286,7 +280,7 @@ it("pain 15: a version of CNI that nobody here speaks is told of the list, and i
 
 it("pain 16: of a pod that wants two families and can have one, nothing is kept, and the missing one is told", async () => {
   const pools = [{ cidr: "10.244.0.0/24" }, { cidr: "fd44::/126", blockSize: 126 }];
-  await using here = await ExplainedNode.create({ ipam: dualIpam("46", { pools }) });
+  here.configure({ ipam: dualIpam("46", { pools }) });
   here.agent = await Agent.start(here.node);
   for (const name of ["a", "b", "c", "d"]) await here.add(name, `aa${name}`);
   const web = await here.add("web", "bb22");
@@ -304,7 +298,6 @@ it("pain 16: of a pod that wants two families and can have one, nothing is kept,
 });
 
 it("pain 17: an executable is replaced while it runs, and whoever runs the old one is told to restart", async () => {
-  await using here = await ExplainedNode.create();
   const programs = join(here.node.dir, "programs");
   mkdirSync(programs);
   copyFileSync(join(BIN_DIR, "tortie-node"), join(programs, "tortie-node"));
@@ -322,7 +315,6 @@ it("pain 17: an executable is replaced while it runs, and whoever runs the old o
 });
 
 it("explains who had an address at a time in the past, after the pod and a restart of the agent", async () => {
-  await using here = await ExplainedNode.create();
   const agent = await Agent.start(here.node);
   here.agent = agent;
   const web = await here.add("web", "aa11");

@@ -3,27 +3,26 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { Agent } from "../../support/agent.ts";
 import { ExplainedNode, wrongIn } from "../../support/explained-node.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { policyTable } from "../../support/policy-agent.ts";
 
-async function enforcing() {
-  const here = await ExplainedNode.create();
+const here = fresh(ExplainedNode.create);
+const agent = fresh(async () => {
   const directory = join(here.node.dir, "policies");
   mkdirSync(directory);
-  const agent = await Agent.start(here.node, { args: ["--policy-directory", directory] });
-  here.agent = agent;
-  const nft = async (...command: string[]) => {
-    const { exit, stdout, stderr } = await here.node.run(["/usr/sbin/nft", ...command]);
-    expect({ command, exit, stderr }).toEqual({ command, exit: 0, stderr: "" });
-    return stdout;
-  };
-  return { here, agent, nft };
+  here.agent = await Agent.start(here.node, { args: ["--policy-directory", directory] });
+  return here.agent;
+});
+
+async function nft(...command: string[]): Promise<string> {
+  const { exit, stdout, stderr } = await here.node.run(["/usr/sbin/nft", ...command]);
+  expect({ command, exit, stderr }).toEqual({ command, exit: 0, stderr: "" });
+  return stdout;
 }
 
 const FOREIGN = 'add table inet foreign; add map inet foreign from-endpoint { type ifname : verdict; elements = { "cali1" : drop }; }';
 
 it("an element that is missing is named, and mended at once with nothing else touched", async () => {
-  const { here: node, nft } = await enforcing();
-  await using here = node;
   const [web] = [await here.add("web", "aa11"), await here.add("db", "bb22")];
   await nft(FOREIGN);
   const [table, foreign] = [await policyTable(here.node), await nft("list", "table", "inet", "foreign")];
@@ -54,8 +53,6 @@ it("an element that is missing is named, and mended at once with nothing else to
 });
 
 it("a rule of the table that judges all pods, and a table that is gone, are the node's to repair", async () => {
-  const { here: node, nft } = await enforcing();
-  await using here = node;
   await here.add("web", "aa11");
   const table = await policyTable(here.node);
   await nft("insert", "rule", "inet", "tortie-policy", "forward", "accept");
@@ -79,8 +76,6 @@ it("a rule of the table that judges all pods, and a table that is gone, are the 
 });
 
 it("without an agent a closed pod stays closed, and that is said with who can open it", async () => {
-  const { here: node, agent, nft } = await enforcing();
-  await using here = node;
   const web = await here.add("web", "aa11");
   await nft("delete", "element", "inet", "tortie-policy", "to-endpoint", `{ "${web.hostInterface}" }`);
   await agent.kill();

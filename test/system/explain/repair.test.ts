@@ -4,15 +4,17 @@ import { join } from "node:path";
 import { openLocalDatastore } from "../../../lib/datastore/local/local-datastore.ts";
 import { Agent } from "../../support/agent.ts";
 import { ExplainedNode, wrongIn } from "../../support/explained-node.ts";
+import { fresh } from "../../support/fixtures.ts";
 
-async function routes(here: ExplainedNode) {
+const here = fresh(ExplainedNode.create);
+
+async function routes() {
   return (await here.node.ip("-j", "route", "show")).map(({ dst, dev }) => `${dst} ${dev}`);
 }
 
 it("changes nothing unless it is told to, and says what it would do", async () => {
-  await using here = await ExplainedNode.create();
   const web = await here.add("web", "aa11");
-  const before = await routes(here);
+  const before = await routes();
   const right = await here.here("repair", "node");
   await here.node.ip("route", "del", `${web.addresses[0]}/32`);
 
@@ -25,10 +27,10 @@ it("changes nothing unless it is told to, and says what it would do", async () =
       stdout: expect.stringMatching(/host route 10\.244.*found missing[\s\S]*nothing was changed: repeat the command with --yes/),
     });
   }
-  expect([right.exit, await routes(here)]).toEqual([0, []]);
+  expect([right.exit, await routes()]).toEqual([0, []]);
   expect(existsSync(join(here.node.dir, "run", "history"))).toBe(false);
   expect(await here.here("repair", "pod", "default/web", "--yes")).toMatchObject({ exit: 0 });
-  expect(await routes(here)).toEqual(before);
+  expect(await routes()).toEqual(before);
   expect(await here.here("repair", "pod", "default/web", "--yes", "--dry-run")).toMatchObject({ exit: 2 });
   expect(await here.here("repair", "pod", "default/nobody")).toMatchObject({
     exit: 1,
@@ -37,7 +39,6 @@ it("changes nothing unless it is told to, and says what it would do", async () =
 });
 
 it("has the agent make a link again that is gone, and notes it before and after", async () => {
-  await using here = await ExplainedNode.create();
   here.agent = await Agent.start(here.node);
   const web = await here.add("web", "aa11");
   await here.node.ip("link", "del", web.hostInterface);
@@ -58,7 +59,6 @@ it("has the agent make a link again that is gone, and notes it before and after"
 });
 
 it("makes a link again by the agent's own code where the agent is away, and refuses beside one that does not answer", async () => {
-  await using here = await ExplainedNode.create();
   const agent = await Agent.start(here.node);
   here.agent = agent;
   const web = await here.add("web", "aa11");
@@ -77,7 +77,6 @@ it("makes a link again by the agent's own code where the agent is away, and refu
 });
 
 it("does not make a link again whose sandbox nobody can prove, nor take its address away", async () => {
-  await using here = await ExplainedNode.create();
   here.node.excuse("a link is deleted under a pod that lives", "lost");
   const web = await here.add("web", "aa11");
   await here.node.ip("link", "del", web.hostInterface);
@@ -93,7 +92,6 @@ it("does not make a link again whose sandbox nobody can prove, nor take its addr
 });
 
 it("writes a record again that the datastore has lost, and gives an address its grant back", async () => {
-  await using here = await ExplainedNode.create();
   here.agent = await Agent.start(here.node);
   const web = await here.add("web", "aa11");
   {
@@ -112,7 +110,6 @@ it("writes a record again that the datastore has lost, and gives an address its 
 });
 
 it("mends the host itself, and leaves tables of others alone", async () => {
-  await using here = await ExplainedNode.create();
   await here.add("web", "aa11");
   await here.node.run(["nft", "add table inet foreign; delete table inet tortie"]);
   await here.node.run(["sysctl", "-w", "net.ipv4.ip_forward=0"]);
