@@ -1,6 +1,7 @@
 /** The shell blocks of a page of docs/, which tests run as they stand. */
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { words } from "./words.ts";
 
 export interface ShellBlock {
   /** As it is written, `## Upgrade`. */
@@ -35,40 +36,10 @@ function pageText(page: string): string {
   return readFileSync(join(resolve("docs"), page), "utf8");
 }
 
-const PROGRAMS = [
-  ...[
-    "tortiectl",
-    "tortie",
-    "tortie-ipam",
-    "tortie-node",
-    "tortie-controller",
-    "calico",
-    "calicoctl",
-    "kubectl",
-    "ctr",
-    "crictl",
-    "docker",
-  ],
-  ...[
-    "podman",
-    "ip",
-    "bridge",
-    "nft",
-    "systemctl",
-    "journalctl",
-    "bash",
-    "sh",
-    "npm",
-    "echo",
-    "rm",
-    "cp",
-    "mv",
-    "install",
-    "curl",
-    "jq",
-    "sqlite3",
-  ],
-];
+const PROGRAMS = words`
+  tortiectl tortie tortie-ipam tortie-node tortie-controller calico calicoctl kubectl ctr crictl docker podman
+  ip bridge nft systemctl journalctl bash sh npm echo rm cp mv install curl jq sqlite3
+`;
 
 /** Commands inside of sentences, each once: a program that is known here, and arguments. */
 export function inlineCommandsOf(page: string): readonly string[] {

@@ -3,6 +3,7 @@ import { chmodSync, copyFileSync, linkSync, mkdirSync, readFileSync, writeFileSy
 import { join, resolve } from "node:path";
 import { localConf } from "../support/conf.ts";
 import { BIN_DIR, Node, type RunResult } from "../support/node.ts";
+import { words } from "../support/words.ts";
 
 async function tortiectl(argv: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<RunResult> {
   await using node = await Node.create();
@@ -42,18 +43,7 @@ describe("tortiectl", () => {
     const run = await tortiectl(["cni", "add", "--help"]);
 
     expect(run).toMatchObject({ exit: 0, stderr: "" });
-    for (const option of [
-      "container-id",
-      "ifname",
-      "args",
-      "port-mapping",
-      "bandwidth",
-      "mac",
-      "ips",
-      "capability-args",
-      "cni-path",
-      "json",
-    ]) {
+    for (const option of words`container-id ifname args port-mapping bandwidth mac ips capability-args cni-path json`) {
       expect(run.stdout).toContain(`--${option}`);
     }
   });

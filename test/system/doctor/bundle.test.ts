@@ -11,6 +11,7 @@ import { ending, fresh } from "../../support/fixtures.ts";
 import { BIN_DIR, Node } from "../../support/node.ts";
 import { commandsOf } from "../../support/page.ts";
 import { type NamedSecrets, secretsIn } from "../../support/secret-search.ts";
+import { words } from "../../support/words.ts";
 
 jest.setTimeout(180_000);
 
@@ -108,16 +109,8 @@ it("holds what a report needs, and none of the host's secrets in any form", asyn
   expect(secretsIn(folder, SECRETS)).toEqual([]);
   expect(Object.values(SECRETS).filter((secret) => stdout.includes(secret))).toEqual([]);
 
-  for (const path of [
-    "versions.txt",
-    "doctor.json",
-    "agent/health.json",
-    "agent/endpoints.json",
-    "agent/metrics.txt",
-    "kernel/links.txt",
-    "kernel/sysctls.txt",
-  ])
-    expect(statSync(join(folder, path)).size).toBeGreaterThan(0);
+  const parts = words`versions.txt doctor.json agent/health.json agent/endpoints.json agent/metrics.txt kernel/links.txt kernel/sysctls.txt`;
+  for (const path of parts) expect(statSync(join(folder, path)).size).toBeGreaterThan(0);
   const log = readFileSync(join(folder, "logs", node.dir, "cni.log"), "utf8");
   expect(log).toContain("ADD done container=c1");
   expect(log).toContain("DEL done container=c1");

@@ -15,6 +15,7 @@ import {
   type PolicyPod,
   reach,
 } from "../../support/policy-node.ts";
+import { words } from "../../support/words.ts";
 
 const A = "aaaaaaaaaaaa";
 const GATEWAY = "fe80::ecee:eeff:feee:eeee";
@@ -111,23 +112,7 @@ async function behindNarrowLink(outside: Place, family: Family) {
   const [near, far, length] = family === 4 ? ["192.0.2.1", "192.0.2.2", 24] : ["2001:db8::1", "2001:db8::2", 64];
   const device = `far${family}`;
   if (outside.pod === undefined) throw new Error("the machine outside has a namespace");
-  await node.podIp(
-    outside.pod,
-    "link",
-    "add",
-    device,
-    "mtu",
-    "1280",
-    "type",
-    "veth",
-    "peer",
-    "name",
-    "eth0",
-    "mtu",
-    "1280",
-    "netns",
-    pod.name,
-  );
+  await node.podIp(outside.pod, "link", "add", device, ...words`mtu 1280 type veth peer name eth0 mtu 1280 netns`, pod.name);
   await node.podIp(outside.pod, "address", "add", `${near}/${length}`, "dev", device, ...(family === 6 ? ["nodad"] : []));
   await node.podIp(outside.pod, "link", "set", device, "up");
   await node.podIp(pod, "address", "add", `${far}/${length}`, "dev", "eth0", ...(family === 6 ? ["nodad"] : []));
