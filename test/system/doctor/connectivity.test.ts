@@ -10,6 +10,7 @@ import { shared } from "../../support/fixtures.ts";
 import { startProcess } from "../../support/kubernetes/process.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { BIN_DIR, Node, REFERENCE_PLUGINS_DIR } from "../../support/node.ts";
+import { addOutside } from "../../support/outside.ts";
 import { commandsOf } from "../../support/page.ts";
 
 /** A host beyond the node, which knows no way back to pods. */
@@ -91,15 +92,10 @@ class Bench implements AsyncDisposable {
 
   async #wire(): Promise<void> {
     const { node } = this;
-    const outside = await node.addPod("outside");
-    await node.ip("link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", outside.name);
-    await node.ip("address", "add", "192.0.2.1/24", "dev", "eth0");
-    await node.ip("address", "add", "2001:db8::1/64", "dev", "eth0", "nodad");
-    await node.ip("link", "set", "eth0", "up");
+    const own = { host: ["192.0.2.1/24", "2001:db8::1/64"], outside: [`${OUTSIDE[0]}/24`, `${OUTSIDE[1]}/64`] };
+    const outside = await addOutside(node, { link: "eth0", ...own });
     await node.ip("route", "add", "default", "via", OUTSIDE[0]);
     await node.ip("route", "add", "default", "via", OUTSIDE[1]);
-    const set = `ip addr add ${OUTSIDE[0]}/24 dev eth0; ip addr add ${OUTSIDE[1]}/64 dev eth0 nodad; ip link set eth0 up`;
-    await node.run(["/bin/sh", "-euc", set], {}, outside);
     const inside = ["/usr/sbin/ip", "netns", "exec", outside.name];
     const log = join(node.dir, "outside.log");
     startProcess([...inside, "/usr/bin/socat", `TCP6-LISTEN:${PORT},fork,reuseaddr,ipv6-v6only=0`, "SYSTEM:echo outside"], log);
