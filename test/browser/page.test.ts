@@ -13,47 +13,37 @@ import { NodeBrowser, UiProcess } from "../support/browser.ts";
 import { shared } from "../support/fixtures.ts";
 import { signsOf } from "../support/map-pixels.ts";
 import { BIN_DIR } from "../support/node.ts";
-import { type AttachedPod, eventually, PolicyAgentNode, policy } from "../support/policy-agent.ts";
+import { eventually, PolicyAgentNode, policy } from "../support/policy-agent.ts";
 import { reach } from "../support/policy-node.ts";
 import { emptyBlock, fullBlock } from "../support/samples.ts";
+import { words } from "../support/words.ts";
 
-interface World extends AsyncDisposable {
-  readonly machine: PolicyAgentNode;
-  /** Are web-1, web-2 and db-1. */
-  readonly pods: readonly AttachedPod[];
-  readonly browser: NodeBrowser;
-  readonly ui: UiProcess;
-  readonly store: string;
-  /** Runs a command with --json. */
-  json<T>(...words: readonly string[]): Promise<T>;
-}
-
-async function start(): Promise<World> {
-  await using stack = new AsyncDisposableStack();
-  const machine = stack.use(await PolicyAgentNode.create());
-  machine.node.excuse("blocks and endpoints of others are written by the test", "miscounted", "not-released", "not-granted", "unasked");
-  const { datastorePath: store } = machine.node;
-  const pods: AttachedPod[] = [];
-  for (const [name, app] of [
-    ["web-1", "web"],
-    ["web-2", "web"],
-    ["db-1", "db"],
-  ] as const)
-    pods.push(await machine.attach(name, { labels: { app } }));
+const machine = shared(async () => {
+  const made = await PolicyAgentNode.create();
+  made.node.excuse("blocks and endpoints of others are written by the test", "miscounted", "not-released", "not-granted", "unasked");
   const onlyWeb1 = {
     podSelector: { matchLabels: { app: "db" } },
     ingress: [{ from: [{ podSelector: { matchLabels: { app: "none" } } }] }],
   };
-  machine.write("policies", policy("close-db", onlyWeb1));
-  const browser = stack.use(await NodeBrowser.start(machine.node));
-  const ui = stack.use(await UiProcess.start(machine.node, ["--socket", machine.agent.socket, "--datastore", store]));
-  const kept = stack.move();
-  const json = async <T>(...words: readonly string[]): Promise<T> =>
-    JSON.parse((await machine.node.run([join(BIN_DIR, "tortiectl"), ...words, "--json"], { env: {} })).stdout);
-  return { machine, pods, browser, ui, store, json, [Symbol.asyncDispose]: () => kept.disposeAsync() };
-}
+  made.write("policies", policy("close-db", onlyWeb1));
+  return made;
+});
+/** Are web-1, web-2 and db-1. */
+const pods = shared(async () => [
+  await machine.attach("web-1", { labels: { app: "web" } }),
+  await machine.attach("web-2", { labels: { app: "web" } }),
+  await machine.attach("db-1", { labels: { app: "db" } }),
+]);
+const browser = shared(() => NodeBrowser.start(machine.node));
+const ui = shared(() => UiProcess.start(machine.node, here()));
 
-const world = shared(start);
+/** Options of commands about this machine. */
+const here = () => ["--socket", machine.agent.socket, "--datastore", machine.node.datastorePath];
+
+/** Runs a command with --json. */
+async function json<T>(...words: readonly string[]): Promise<T> {
+  return JSON.parse((await machine.node.run([join(BIN_DIR, "tortiectl"), ...words, "--json"], { env: {} })).stdout);
+}
 
 /** Texts of a table's cells, row by row. */
 async function rowsOf(page: Page, table = "main table"): Promise<readonly (readonly string[])[]> {
@@ -73,14 +63,14 @@ async function factsOf(page: Page, within: string): Promise<Readonly<Record<stri
   );
 }
 
-const endpoints = () => world.json<readonly EndpointModel[]>("node", "endpoints", "--socket", world.machine.agent.socket);
-const pools = () => world.json<PoolsDocument>("ipam", "show", "--blocks", "--datastore", world.store);
+const endpoints = () => json<readonly EndpointModel[]>("node", "endpoints", "--socket", machine.agent.socket);
+const pools = () => json<PoolsDocument>("ipam", "show", "--blocks", "--datastore", machine.node.datastorePath);
 
-afterEach(async () => expect(await world.browser.settle()).toEqual([]));
+afterEach(async () => expect(await browser.settle()).toEqual([]));
 
 describe("the page of tortiectl ui", () => {
   it("shows pools and blocks as tortiectl ipam show --blocks --json says", async () => {
-    const page = await world.browser.open(world.ui.url);
+    const page = await browser.open(ui.url);
     await page.getByText("table", { exact: true }).click();
     await page.locator("main table").first().waitFor();
 
@@ -99,7 +89,7 @@ describe("the page of tortiectl ui", () => {
   });
 
   it("shows endpoints and the life of one as tortiectl node says", async () => {
-    const page = await world.browser.open(`${world.ui.url}#/endpoints`);
+    const page = await browser.open(`${ui.url}#/endpoints`);
     await page.locator("table.endpoints").waitFor();
 
     const said = await endpoints();
@@ -114,19 +104,14 @@ describe("the page of tortiectl ui", () => {
     await page.getByRole("button", { name: "shop/db-1" }).click();
     await page.locator(".panel .timeline").first().waitFor();
     const id = String(said.find(({ status }) => status["external-identifiers"]["k8s-pod-name"] === "db-1")?.id);
-    const { log } = await world.json<{ log: { message: string; state: string }[] }>(
-      "node",
-      "endpoint",
-      id,
-      "--socket",
-      world.machine.agent.socket,
-    );
+    const question = ["node", "endpoint", id, "--socket", machine.agent.socket];
+    const { log } = await json<{ log: { message: string; state: string }[] }>(...question);
     const lines = await page.locator(".panel .timeline").first().locator("li > div").allInnerTexts();
     expect(lines).toEqual(log.toReversed().map(({ state, message }) => `${state} ${message}`));
   });
 
   it("explains an address that is clicked on the map", async () => {
-    const page = await world.browser.open(world.ui.url);
+    const page = await browser.open(ui.url);
     const [pool] = (await pools()).pools;
     const box = await page.locator(".map").first().boundingBox();
     const layout = layoutOf(pool?.blocks ?? [], Math.floor(box?.width ?? 0), "large");
@@ -139,21 +124,20 @@ describe("the page of tortiectl ui", () => {
     await page.locator(".panel .explanation").waitFor();
 
     const address = await textOf(page.locator(".panel h2"));
-    const facts = await world.json<Record<string, string>>("ipam", "show", "--ip", address, "--datastore", world.store);
+    const facts = await json<Record<string, string>>("ipam", "show", "--ip", address, "--datastore", machine.node.datastorePath);
     expect(await factsOf(page, ".panel")).toMatchObject({
       standing: facts.standing,
       pod: facts.pod,
       handle: facts.handle,
       block: facts.block,
     });
-    const options = ["--socket", world.machine.agent.socket, "--datastore", world.store];
-    const { summary, next } = await world.json<{ summary: string; next: string }>("explain", "ip", address, ...options);
+    const { summary, next } = await json<{ summary: string; next: string }>("explain", "ip", address, ...here());
     expect(await textOf(page.locator(".panel .explanation"))).toContain(summary);
     expect(await textOf(page.locator(".panel .explanation"))).toContain(next);
   });
 
   it("paints each address of the map in the colour of its standing", async () => {
-    const page = await world.browser.open(world.ui.url);
+    const page = await browser.open(ui.url);
     await page.getByText("small", { exact: true }).click();
     await page.waitForTimeout(500);
     const said = (await pools()).pools;
@@ -162,8 +146,7 @@ describe("the page of tortiectl ui", () => {
   });
 
   it("says who may reach a pod and whom it may reach, as tortiectl policy explain says", async () => {
-    const { machine } = world;
-    const page = await world.browser.open(`${world.ui.url}#/endpoints`);
+    const page = await browser.open(`${ui.url}#/endpoints`);
     await page.getByRole("button", { name: "shop/db-1" }).click();
     await page.getByRole("button", { name: "Ask for each endpoint" }).click();
     await page.locator(".reach tbody tr").nth(1).waitFor();
@@ -175,15 +158,8 @@ describe("the page of tortiectl ui", () => {
     ]);
 
     const verdict = async (from: string, to: string) => {
-      const { verdicts } = await world.json<{ verdicts: { verdict: string }[] }>(
-        "policy",
-        "explain",
-        from,
-        to,
-        "80",
-        "--socket",
-        machine.agent.socket,
-      );
+      const question = ["policy", "explain", from, to, "80"];
+      const { verdicts } = await json<{ verdicts: { verdict: string }[] }>(...question, "--socket", machine.agent.socket);
       return verdicts.every((one) => one.verdict === "allow") ? "✓" : "✗";
     };
     const names = ["shop/web-1", "shop/web-2"];
@@ -193,16 +169,16 @@ describe("the page of tortiectl ui", () => {
   });
 
   it("shows what was dropped of a pod, and by which policy, as tortiectl policy drops says", async () => {
-    const [web, , db] = world.pods;
+    const [web, , db] = pods;
     if (web === undefined || db === undefined) throw new Error("the pods are missing");
     const remembered = async () => {
-      const words = ["policy", "drops", "shop/db-1", "--socket", world.machine.agent.socket];
-      return (await world.json<{ drops: { direction: string; reason: string; explanation: string }[] }>(...words)).drops;
+      const question = ["policy", "drops", "shop/db-1", "--socket", machine.agent.socket];
+      return (await json<{ drops: { direction: string; reason: string; explanation: string }[] }>(...question)).drops;
     };
     expect(await reach(web, db, "tcp", 80)).not.toBe("ok");
     expect(await eventually(true, async () => (await remembered()).length > 0)).toBe(true);
 
-    const page = await world.browser.open(`${world.ui.url}#/endpoints`);
+    const page = await browser.open(`${ui.url}#/endpoints`);
     await page.getByRole("button", { name: "shop/db-1" }).click();
     const shown = page.locator("section", { has: page.getByRole("heading", { name: "Last drops" }) }).locator("ol.timeline li");
     await shown.first().waitFor();
@@ -214,7 +190,7 @@ describe("the page of tortiectl ui", () => {
   });
 
   it("shows the steps of each ADD of a burst as tortiectl explain says", async () => {
-    const page = await world.browser.open(`${world.ui.url}#/bursts`);
+    const page = await browser.open(`${ui.url}#/bursts`);
     await page.locator(".waterfall ol li").first().waitFor();
     const rows = await page.locator(".waterfall ol li").all();
     const shown = new Map(
@@ -225,8 +201,7 @@ describe("the page of tortiectl ui", () => {
     expect(shown.size).toBeGreaterThan(0);
 
     for (const [name, text] of shown) {
-      const words = ["explain", "container", `cid-${name.replace(/^shop\//, "")}`, "--socket", world.machine.agent.socket];
-      const { history } = await world.json<Explanation>(...words, "--datastore", world.store);
+      const { history } = await json<Explanation>("explain", "container", `cid-${name.replace(/^shop\//, "")}`, ...here());
       const steps = history.find(({ event }) => event === "add")?.steps ?? [];
       expect(steps.length).toBeGreaterThan(1);
       expect(text).toContain(steps.map((step) => `, ${step.name} ${duration(step.milliseconds)}`).join(""));
@@ -234,10 +209,10 @@ describe("the page of tortiectl ui", () => {
   });
 
   it("shows doctor's results as tortiectl doctor --json says", async () => {
-    const page = await world.browser.open(`${world.ui.url}#/doctor`);
+    const page = await browser.open(`${ui.url}#/doctor`);
     await page.locator(".counts").waitFor();
 
-    const { results } = await world.json<{ results: { status: string }[] }>("doctor", "--socket", world.machine.agent.socket);
+    const { results } = await json<{ results: { status: string }[] }>("doctor", "--socket", machine.agent.socket);
 
     const counts = await page.locator(".counts strong").allInnerTexts();
     const said = ["failed", "warning", "ok", "skipped"].map((word) => String(results.filter(({ status }) => status === word).length));
@@ -246,21 +221,21 @@ describe("the page of tortiectl ui", () => {
   });
 
   it("shows a pod that is added meanwhile, and lets go of one that is removed", async () => {
-    const page = await world.browser.open(world.ui.url);
+    const page = await browser.open(ui.url);
     await page.locator(".share p").first().waitFor();
     const before = await textOf(page.locator(".share p").first());
 
-    const pod = await world.machine.attach("late-1");
+    const pod = await machine.attach("late-1");
 
     await page.locator(".share p").first().filter({ hasNotText: before }).waitFor();
     await page.getByRole("link", { name: "Endpoints" }).click();
     await page.getByRole("button", { name: "shop/late-1" }).waitFor();
-    await world.machine.detach(pod);
+    await machine.detach(pod);
     await page.getByRole("button", { name: "shop/late-1" }).waitFor({ state: "detached" });
   });
 
   it("is walked on by keys alone, and names everything that has the focus", async () => {
-    const page = await world.browser.open(world.ui.url);
+    const page = await browser.open(ui.url);
     await page.locator(".map").first().focus();
     await page.keyboard.press("ArrowRight");
     await page.keyboard.press("ArrowRight");
@@ -290,12 +265,12 @@ describe("the page of tortiectl ui", () => {
   });
 
   it("says that the agent is away, and goes on when it is there again", async () => {
-    const page = await world.browser.open(world.ui.url);
+    const page = await browser.open(ui.url);
     await page.getByText("agent ok", { exact: true }).waitFor();
-    await world.machine.agent.kill();
+    await machine.agent.kill();
     await page.getByText("No agent answers", { exact: true }).waitFor();
     expect(await page.locator(".pool").count()).toBeGreaterThan(0);
-    await world.machine.agent.restart();
+    await machine.agent.restart();
     await page.getByText("No agent answers", { exact: true }).waitFor({ state: "detached" });
   });
 });
@@ -306,7 +281,7 @@ describe("names of others", () => {
   const turned = "\u202egnp.exe\u2066\u0007";
 
   it("do nothing, wherever they stand", async () => {
-    await using store = openLocalDatastore(world.store);
+    await using store = openLocalDatastore(machine.node.datastorePath);
     for (const [index, name] of [script, long, turned].entries()) {
       const cidr = `10.244.77.${index * 64}/26`;
       const full = fullBlock(cidr, name);
@@ -318,11 +293,11 @@ describe("names of others", () => {
       await store.blocks.create(cidr, { ...full, attributes });
     }
     await store.blocks.create("10.244.78.0/26", emptyBlock("10.244.78.0/26", 64));
-    world.machine.write("hostile", {
+    machine.write("hostile", {
       ...policy("hostile", { podSelector: {} }),
       metadata: { name: script.slice(0, 60), namespace: "shop" },
     });
-    const page = await world.browser.open(world.ui.url);
+    const page = await browser.open(ui.url);
     await page.getByText("table", { exact: true }).click();
     await page.getByText(script, { exact: false }).first().waitFor();
     const texts = await textOf(page.locator("main table").first());
@@ -330,13 +305,13 @@ describe("names of others", () => {
     expect(texts).toContain("(65541 characters)");
     expect(texts.length).toBeLessThan(8_000);
     for (const address of ["10.244.77.1", "10.244.77.65", "10.244.77.129"]) {
-      await page.goto(`${world.ui.url}#/addresses/${address}`);
+      await page.goto(`${ui.url}#/addresses/${address}`);
       await page.locator(".panel h2").filter({ hasText: address }).waitFor();
       await page.locator(".panel [aria-busy=true]").first().waitFor({ state: "detached" });
     }
-    await page.goto(`${world.ui.url}#/policy`);
+    await page.goto(`${ui.url}#/policy`);
     await page.locator("main [aria-busy=true]").first().waitFor({ state: "detached" });
-    await page.goto(`${world.ui.url}#/endpoints/${encodeURIComponent(`${script}`)}`);
+    await page.goto(`${ui.url}#/endpoints/${encodeURIComponent(`${script}`)}`);
     await page.locator(".panel .trouble").first().waitFor();
     expect(await page.title()).toBe("Endpoints – Tortie");
     expect(await page.locator("main script, main img, main iframe").count()).toBe(0);
@@ -346,24 +321,13 @@ describe("names of others", () => {
 describe("the server of the page", () => {
   /** Asks from the node, with another Host header where one is given. */
   async function ask(path: string, host?: string, method = "GET"): Promise<{ readonly status: number; readonly headers: string }> {
-    const { origin } = new URL(world.ui.url);
-    const line = [
-      "/usr/bin/curl",
-      "-s",
-      "-i",
-      "-m",
-      "5",
-      "-X",
-      method,
-      "--path-as-is",
-      ...(host === undefined ? [] : ["-H", `Host: ${host}`]),
-      `${origin}${path}`,
-    ];
-    const { stdout } = await world.machine.node.run(line);
+    const { origin } = new URL(ui.url);
+    const curl = [...words`/usr/bin/curl -s -i -m 5 --path-as-is -X`, method];
+    const { stdout } = await machine.node.run([...curl, ...(host === undefined ? [] : ["-H", `Host: ${host}`]), `${origin}${path}`]);
     return { status: Number(/^HTTP\/1.1 (\d+)/.exec(stdout)?.[1]), headers: stdout.split("\r\n\r\n")[0]?.toLowerCase() ?? "" };
   }
 
-  const token = () => new URL(world.ui.url).pathname.split("/")[1] ?? "";
+  const token = () => new URL(ui.url).pathname.split("/")[1] ?? "";
 
   it("gives nothing to whoever does not know the token", async () => {
     const wrong = `${token().slice(0, -1)}${token().endsWith("A") ? "B" : "A"}`;
@@ -404,8 +368,8 @@ describe("the server of the page", () => {
   });
 
   it("ends with a signal, also while a page is open", async () => {
-    const other = await UiProcess.start(world.machine.node, ["--socket", world.machine.agent.socket, "--datastore", world.store]);
-    const page = await world.browser.open(other.url);
+    const other = await UiProcess.start(machine.node, here());
+    const page = await browser.open(other.url);
     await page.locator(".pool").first().waitFor();
 
     expect(await other.stop()).toBe(0);

@@ -3,10 +3,12 @@
  * stay in .cache/pictures, to be looked at.
  */
 import { mkdirSync } from "node:fs";
+import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { openLocalDatastore } from "../../lib/datastore/local/local-datastore.ts";
 import { NodeBrowser, UiProcess } from "../support/browser.ts";
 import { shared } from "../support/fixtures.ts";
+import { BIN_DIR } from "../support/node.ts";
 import { PolicyAgentNode, policy } from "../support/policy-agent.ts";
 import { emptyBlock, fullBlock, sampleAffinity } from "../support/samples.ts";
 
@@ -14,26 +16,12 @@ const PICTURES = ".cache/pictures";
 const WIDTHS = [1440, 820, 390] as const;
 const THEMES = ["light", "dark"] as const;
 
-interface World extends AsyncDisposable {
-  readonly machine: PolicyAgentNode;
-  readonly browser: NodeBrowser;
-  readonly ui: UiProcess;
-}
-
-async function start(): Promise<World> {
-  await using stack = new AsyncDisposableStack();
-  const machine = stack.use(await PolicyAgentNode.create());
-  const browser = stack.use(await NodeBrowser.start(machine.node));
-  const ui = stack.use(await UiProcess.start(machine.node, ["--socket", machine.agent.socket, "--datastore", machine.node.datastorePath]));
-  const kept = stack.move();
-  return { machine, browser, ui, [Symbol.asyncDispose]: () => kept.disposeAsync() };
-}
-
-const world = shared(start);
+const machine = shared(PolicyAgentNode.create);
+const browser = shared(() => NodeBrowser.start(machine.node));
+const ui = shared(() => UiProcess.start(machine.node, ["--socket", machine.agent.socket, "--datastore", machine.node.datastorePath]));
 
 /** Fills the store as a cluster of some nodes fills it, and this node with pods. */
 async function fill(): Promise<void> {
-  const { machine } = world;
   machine.node.excuse("the blocks of other nodes have addresses without handles", "miscounted", "not-released", "doubled");
   machine.write(
     "policies",
@@ -64,9 +52,9 @@ async function takeAll(name: string, views: readonly string[], settle: (page: Pa
   mkdirSync(PICTURES, { recursive: true });
   for (const width of WIDTHS) {
     for (const colorScheme of THEMES) {
-      const page = await world.browser.open(world.ui.url, { viewport: { width, height: 900 }, colorScheme });
+      const page = await browser.open(ui.url, { viewport: { width, height: 900 }, colorScheme });
       for (const view of views) {
-        await page.goto(`${world.ui.url}#/${view}`);
+        await page.goto(`${ui.url}#/${view}`);
         await settle(page, view);
         await take(page, [name, view.replaceAll(/\W/g, "-"), width, colorScheme].join("-"));
       }
@@ -81,7 +69,7 @@ async function idle(page: Page): Promise<void> {
   await page.locator("main [aria-busy=true]").first().waitFor({ state: "detached" });
 }
 
-afterEach(async () => expect(await world.browser.settle()).toEqual([]));
+afterEach(async () => expect(await browser.settle()).toEqual([]));
 
 describe("the page", () => {
   it("has its place on every screen while there is nothing to show", async () => {
@@ -90,18 +78,8 @@ describe("the page", () => {
 
   it("has its place on every screen when there is much", async () => {
     await fill();
-    const [first] = JSON.parse(
-      (
-        await world.machine.node.run([
-          `${process.cwd()}/dist/bin/tortiectl`,
-          "node",
-          "endpoints",
-          "--json",
-          "--socket",
-          world.machine.agent.socket,
-        ])
-      ).stdout,
-    );
+    const listed = ["node", "endpoints", "--json", "--socket", machine.agent.socket];
+    const [first] = JSON.parse((await machine.node.run([join(BIN_DIR, "tortiectl"), ...listed])).stdout);
     const address = first.status.networking.addresses[0].address;
     await takeAll(
       "full",
@@ -114,7 +92,7 @@ describe("the page", () => {
   });
 
   it("says that the agent is away on every screen", async () => {
-    await world.machine.agent.kill();
+    await machine.agent.kill();
     await takeAll("broken", ["addresses", "endpoints"], (page) => page.getByText("No agent answers", { exact: true }).waitFor());
   });
 });
