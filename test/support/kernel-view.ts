@@ -40,6 +40,27 @@ export async function kernelView(node: Node, name: string, pod?: Pod): Promise<K
   }
 }
 
+/** Links with their addresses, and routes, of a pod or of the host, but for link-local ones, which the kernel makes in its own time. */
+export async function networkView(node: Node, pod?: Pod) {
+  const ip = (...args: string[]) => (pod === undefined ? node.ip("-j", ...args) : node.podIp(pod, "-j", ...args));
+  const links = await ip("address", "show");
+  return {
+    links: links.map(({ ifname, address, flags, addr_info }) => ({
+      ifname,
+      address,
+      isUp: Array.isArray(flags) && flags.includes("UP"),
+      addresses: listOf(addr_info)
+        .map(({ local, prefixlen }) => `${local}/${prefixlen}`)
+        .filter(isGlobal),
+    })),
+    routes: [...(await ip("route", "show")), ...(await ip("-6", "route", "show"))].filter(({ dst }) => isGlobal(String(dst))),
+  };
+}
+
+function isGlobal(text: string): boolean {
+  return !text.startsWith("fe80:");
+}
+
 function addressView(dev: string, address: JsonRecord): JsonRecord {
   const flags = ADDRESS_FLAGS.filter((flag) => address[flag] === true);
   return { dev, address: `${address.local}/${address.prefixlen}`, flags, ...pick(address, ["scope", "label"]) };

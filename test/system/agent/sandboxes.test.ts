@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { Agent } from "../../support/agent.ts";
 import { addByAgent, type CallOptions, callAgent, lookAt, recordsOf } from "../../support/agent-calls.ts";
 import { dualIpam, localConf } from "../../support/conf.ts";
+import { networkView } from "../../support/kernel-view.ts";
 import { BIN_DIR, Node, type Pod, REFERENCE_PLUGINS_DIR } from "../../support/node.ts";
 import { readStore } from "../../support/store.ts";
 
@@ -35,24 +36,6 @@ async function add({ agent, conf }: Scene, options: CallOptions): Promise<string
   return (await addByAgent(agent, conf, options)).hostEnd;
 }
 
-/** Links with their addresses, and routes, of a pod or of the host. The kernel makes link-local addresses by itself, in its own time. */
-async function networkOf(node: Node, pod?: Pod) {
-  const ip = (...args: string[]) => (pod === undefined ? node.ip(...args) : node.podIp(pod, ...args));
-  const links = await ip("-j", "address", "show");
-  return {
-    links: links.map(({ ifname, address, addr_info }) => ({
-      ifname,
-      address,
-      addresses: (Array.isArray(addr_info) ? addr_info : []).map(({ local, prefixlen }) => `${local}/${prefixlen}`).filter(isGlobal),
-    })),
-    routes: [...(await ip("-j", "route", "show")), ...(await ip("-j", "-6", "route", "show"))].filter(({ dst }) => isGlobal(String(dst))),
-  };
-}
-
-function isGlobal(text: string): boolean {
-  return !text.startsWith("fe80:");
-}
-
 /** The path of a pod's sandbox leads to another namespace from now on, for everybody. */
 function reusePath({ netnsPath }: Pod, target: string): void {
   for (const [program = "", ...args] of [
@@ -78,13 +61,13 @@ describe("G1: a sandbox that the agent reached by its caller's descriptor alone"
       });
       const hostInterface = await add(stage, { containerId: "cid1", netns: byDescriptor(first, descriptors[0], "a") });
       await add(stage, { containerId: "cid2", netns: byDescriptor(second, descriptors[1], "b") });
-      const before = await networkOf(node, second);
+      const before = await networkView(node, second);
 
       await node.ip("link", "del", hostInterface);
       await stage.agent.looks("drift", LOOKS);
 
       expect(JSON.stringify(recordsOf(stage.agent))).not.toContain("/proc/self/fd");
-      expect(await networkOf(node, second)).toEqual(before);
+      expect(await networkView(node, second)).toEqual(before);
       expect((await node.podIp(first, "-j", "link", "show")).map(({ ifname }) => ifname)).toEqual(["lo"]);
       expect((await stage.agent.request("GET", "/healthz")).text).toContain("sandbox-not-visible");
     } finally {
@@ -102,14 +85,14 @@ describe("G1: a sandbox that the agent reached by its caller's descriptor alone"
     } finally {
       closeSync(fd);
     }
-    const before = await networkOf(node, pod);
+    const before = await networkView(node, pod);
 
     await agent.kill();
     await agent.restart();
     await stage.agent.looks("drift", LOOKS);
 
     expect(agent.log).toMatch(/ restored .*built=1 failed=0/);
-    expect(await networkOf(node, pod)).toEqual(before);
+    expect(await networkView(node, pod)).toEqual(before);
     expect(recordsOf(agent)).toMatchObject([{ phase: "ready" }]);
   });
 });
@@ -120,7 +103,7 @@ describe("G2: a sandbox whose path leads to another one", () => {
     const { node, agent } = stage;
     const [first, second] = [await node.addPod(), await node.addPod()];
     await add(stage, { pod: first });
-    const before = await networkOf(node, second);
+    const before = await networkView(node, second);
     if (when === "while it is away") await agent.kill();
 
     // The last way to the first sandbox: it is gone with its link.
@@ -128,7 +111,7 @@ describe("G2: a sandbox whose path leads to another one", () => {
     if (when === "while it is away") await agent.restart();
     await stage.agent.looks("drift", LOOKS);
 
-    expect(await networkOf(node, second)).toEqual(before);
+    expect(await networkView(node, second)).toEqual(before);
     expect((await node.leftovers()).links).toEqual([]);
   });
 
@@ -138,14 +121,14 @@ describe("G2: a sandbox whose path leads to another one", () => {
     const pod = await node.addPod();
     await add(stage, { pod });
     await node.run(["/bin/sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"]);
-    const before = await networkOf(node);
+    const before = await networkView(node);
     await agent.kill();
 
     reusePath(pod, node.netnsPath);
     await agent.restart();
     await stage.agent.looks("drift", LOOKS);
 
-    const { links, routes } = await networkOf(node);
+    const { links, routes } = await networkView(node);
     expect(links.map(({ ifname }) => ifname).filter((name) => name === "eth0")).toEqual([]);
     expect(links.length).toBeLessThanOrEqual(before.links.length);
     expect(routes.filter(({ dst }) => dst === "default")).toEqual([]);
@@ -184,7 +167,7 @@ describe("G3: a link that is gone, of an endpoint whose address was released bes
     const hostInterface = await add({ ...stage, conf }, { pod, path });
 
     await node.ip("link", "del", hostInterface);
-    const addresses = async () => (await networkOf(node, pod)).links.find(({ ifname }) => ifname === "eth0")?.addresses ?? [];
+    const addresses = async () => (await networkView(node, pod)).links.find(({ ifname }) => ifname === "eth0")?.addresses ?? [];
     await agent.until("the link is back with an address", async () => (await addresses()).length > 0);
 
     expect((await node.leftovers()).links).toContain(hostInterface);
@@ -202,14 +185,14 @@ describe("G6: what was changed inside a pod on purpose", () => {
     await node.podIp(pod, "link", "set", "net1", "up");
     await node.podIp(pod, "route", "replace", "default", "dev", "net1");
     await node.podIp(pod, "-6", "route", "del", "default");
-    const before = await networkOf(node, pod);
+    const before = await networkView(node, pod);
 
     await stage.agent.looks("drift", LOOKS);
     await agent.kill();
     await agent.restart();
     await stage.agent.looks("drift", LOOKS);
 
-    expect(await networkOf(node, pod)).toEqual(before);
+    expect(await networkView(node, pod)).toEqual(before);
     const { json } = await agent.request("GET", "/endpoint");
     expect(json).toMatchObject([{ status: { state: "ready" } }]);
   });
@@ -222,13 +205,13 @@ describe("G8: a DEL whose caller found no sandbox", () => {
     const [first, second] = [await node.addPod(), await node.addPod()];
     await add(stage, { pod: first, containerId: "cid1" });
     await add(stage, { pod: second, containerId: "cid2" });
-    const before = await networkOf(node, second);
+    const before = await networkView(node, second);
     reusePath(first, second.netnsPath);
 
     const answer = await callAgent(agent, "del", conf, { containerId: "cid1", netns: { path: first.netnsPath } });
 
     expect(answer).toMatchObject({ status: 200 });
-    expect(await networkOf(node, second)).toEqual(before);
+    expect(await networkView(node, second)).toEqual(before);
     expect((await node.leftovers()).links).toHaveLength(1);
   });
 
@@ -238,12 +221,12 @@ describe("G8: a DEL whose caller found no sandbox", () => {
     const [first, second] = [await node.addPod(), await node.addPod()];
     await add(stage, { pod: first, containerId: "cid1" });
     await add(stage, { pod: second, containerId: "cid2" });
-    const before = await networkOf(node, second);
+    const before = await networkView(node, second);
 
     const answer = await callAgent(agent, "del", conf, { containerId: "cid1", netns: lookAt(second) });
 
     expect(answer).toMatchObject({ status: 200 });
-    expect(await networkOf(node, second)).toEqual(before);
+    expect(await networkView(node, second)).toEqual(before);
     expect((await node.leftovers()).links).toHaveLength(1);
   });
 });
@@ -269,18 +252,18 @@ describe("G8: a sandbox whose inode is that of one that is gone", () => {
     await agent.kill();
     await node.removePod(first);
     const other = await node.addPod(first.name.slice(node.name.length + 1));
-    const empty = await networkOf(node, other);
+    const empty = await networkView(node, other);
     giveInode(agent, lookAt(other));
     await agent.restart();
     await stage.agent.looks("drift", LOOKS);
-    expect(await networkOf(node, other)).toEqual(empty);
+    expect(await networkView(node, other)).toEqual(empty);
 
     await node.podIp(other, "link", "add", "eth0", "type", "veth", "peer", "name", "peer0");
-    const before = await networkOf(node, other);
+    const before = await networkView(node, other);
     const answer = await callAgent(agent, "del", conf, { containerId: "cid1", netns: lookAt(other) });
 
     expect(answer).toMatchObject({ status: 200 });
-    expect(await networkOf(node, other)).toEqual(before);
+    expect(await networkView(node, other)).toEqual(before);
     expect(await node.leftovers()).toMatchObject({ links: [] });
   });
 });

@@ -2,29 +2,12 @@
 import { apply, drift, mend } from "../../support/dataplane-probe.ts";
 import { desiredFor, HOST_INTERFACE } from "../../support/desired-state.ts";
 import { fresh } from "../../support/fixtures.ts";
+import { networkView } from "../../support/kernel-view.ts";
 import { until } from "../../support/kubernetes/until.ts";
-import { Node, type Pod } from "../../support/node.ts";
+import { Node } from "../../support/node.ts";
 
 const DUAL_STACK = ["10.60.0.0/32", "fd60::/128"];
 const NOTHING = { value: { mended: [], left: [] } };
-
-/** Addresses and routes of a container, and which of its links are up; the kernel makes link-local addresses in its own time. */
-async function inside(node: Node, pod: Pod) {
-  const links = await node.podIp(pod, "-j", "address", "show");
-  const routes = [...(await node.podIp(pod, "-j", "route", "show")), ...(await node.podIp(pod, "-j", "-6", "route", "show"))];
-  return {
-    links: links.map(({ ifname, flags, addr_info }) => ({
-      ifname,
-      isUp: Array.isArray(flags) && flags.includes("UP"),
-      addresses: (Array.isArray(addr_info) ? addr_info : []).map(({ local }) => String(local)).filter(isGlobal),
-    })),
-    routes: routes.map(({ dst, dev, gateway }) => ({ dst, dev, gateway })).filter(({ dst }) => isGlobal(String(dst))),
-  };
-}
-
-function isGlobal(text: string): boolean {
-  return !text.startsWith("fe80:");
-}
 
 async function indexOf(node: Node): Promise<number> {
   const [link] = await node.ip("-j", "link", "show", HOST_INTERFACE);
@@ -96,12 +79,12 @@ describe("mending an attachment", () => {
     const desired = desiredFor(pod, { addresses: DUAL_STACK });
     await apply(node, desired);
     await node.podIp(pod, ...change);
-    const before = await inside(node, pod);
+    const before = await networkView(node, pod);
 
     expect(await drift(node, desired)).toEqual({ value: [] });
     expect(await mend(node, desired)).toEqual(NOTHING);
 
-    expect(await inside(node, pod)).toEqual(before);
+    expect(await networkView(node, pod)).toEqual(before);
   });
 
   it("names a pair that is gone by both its ends, and leaves making it to an ADD or a build, which prove its addresses", async () => {
