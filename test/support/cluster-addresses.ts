@@ -3,9 +3,10 @@
 import { check } from "../../doctor/check.ts";
 import { Allocator } from "../../ipam-plugin/allocator/allocator.ts";
 import { systemClock } from "../../ipam-plugin/host.ts";
-import { type Family, formatAddress } from "../../lib/addresses/address.ts";
+import { formatAddress } from "../../lib/addresses/address.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { type KubernetesDatastore, openKubernetesDatastore } from "../../lib/datastore/kubernetes/kubernetes-datastore.ts";
+import { assignOne } from "./blocks.ts";
 import { type CalicoGroup, LEGACY, type TestCluster } from "./kubernetes/test-cluster.ts";
 
 export const NAMESPACE = "test";
@@ -44,26 +45,26 @@ export class ClusterAddresses implements AsyncDisposable {
 
   /** What an ADD does of it: an address under the handle of the container. @returns the address */
   async take(node: string, pod: string, containerId = `${pod}-c`): Promise<string> {
-    return this.#assign(node, `net1.${containerId}`, { node, namespace: NAMESPACE, pod });
+    return assignOne(this.allocator, node, `net1.${containerId}`, { node, namespace: NAMESPACE, pod });
   }
 
   /** A container that a program other than the kubelet runs. */
   takeContainer(node: string, containerId: string): Promise<string> {
-    return this.#assign(node, `net1.${containerId}`, { node });
+    return assignOne(this.allocator, node, `net1.${containerId}`, { node });
   }
 
   takeTunnel(node: string): Promise<string> {
-    return this.#assign(node, `vxlan-tunnel-addr-${node}`, { node, type: "vxlanTunnelAddress" });
+    return assignOne(this.allocator, node, `vxlan-tunnel-addr-${node}`, { node, type: "vxlanTunnelAddress" });
   }
 
   /** The same in IPv6. */
   takeTunnel6(node: string): Promise<string> {
-    return this.#assign(node, `vxlan-v6-tunnel-addr-${node}`, { node, type: "vxlanV6TunnelAddress" }, 6);
+    return assignOne(this.allocator, node, `vxlan-v6-tunnel-addr-${node}`, { node, type: "vxlanV6TunnelAddress" }, 6);
   }
 
   /** As `take`, of IPv6 pools; under the same handle. */
   take6(node: string, pod: string, containerId = `${pod}-c`): Promise<string> {
-    return this.#assign(node, `net1.${containerId}`, { node, namespace: NAMESPACE, pod }, 6);
+    return assignOne(this.allocator, node, `net1.${containerId}`, { node, namespace: NAMESPACE, pod }, 6);
   }
 
   /** A pod with the annotations of its ADD. @returns its address */
@@ -112,16 +113,5 @@ export class ClusterAddresses implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.datastore[Symbol.asyncDispose]();
-  }
-
-  async #assign(node: string, handle: string, attributes: Readonly<Record<string, string>>, family: Family = 4): Promise<string> {
-    const owner = { type: "host", name: node } as const;
-    const use = attributes.type === undefined ? "Workload" : "Tunnel";
-    const counts = { count4: family === 4 ? 1 : 0, count6: family === 6 ? 1 : 0 };
-    const { ipv4, ipv6 } = await this.allocator.autoAssign({ ...counts, handle, attributes, owner, use });
-    const assigned = family === 4 ? ipv4 : ipv6;
-    const address = assigned?.addresses[0]?.prefix.address;
-    if (address === undefined) throw assigned?.error ?? new Error(`no address: ${assigned?.messages.join("; ")}`);
-    return formatAddress(address);
   }
 }

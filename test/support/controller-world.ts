@@ -11,8 +11,8 @@ import { type KubernetesDatastore, kubernetesDatastore } from "../../lib/datasto
 import type { JsonObject } from "../../lib/json/value.ts";
 import { resolveOptions } from "../../lib/resident/options.ts";
 import { ApiInMemory } from "./api-in-memory.ts";
+import { assignOne } from "./blocks.ts";
 import { FakeClock } from "./fake-clock.ts";
-import { sampleRequest } from "./samples.ts";
 
 export const NAMESPACE = "shop";
 const GROUP = `/apis/${LEGACY_GROUP}`;
@@ -136,21 +136,11 @@ export class ControllerWorld {
 
   /** What an ADD takes. @returns the address */
   take(node: string, pod: string, containerId = `${pod}-c`, family: Family = 4): Promise<string> {
-    return this.assign(node, `net1.${containerId}`, { node, namespace: NAMESPACE, pod }, family);
+    return assignOne(this.allocator, node, `net1.${containerId}`, { node, namespace: NAMESPACE, pod }, family);
   }
 
   takeTunnel(node: string): Promise<string> {
-    return this.assign(node, `vxlan-tunnel-addr-${node}`, { node, type: "vxlanTunnelAddress" });
-  }
-
-  async assign(node: string, handle: string, attributes: Readonly<Record<string, string>>, family: Family = 4): Promise<string> {
-    const use = attributes.type === undefined ? "Workload" : "Tunnel";
-    const counts = { count4: family === 4 ? 1 : 0, count6: family === 6 ? 1 : 0 };
-    const { ipv4, ipv6 } = await this.allocator.autoAssign(sampleRequest(node, handle, { ...counts, attributes, use }));
-    const assigned = family === 4 ? ipv4 : ipv6;
-    const address = assigned?.addresses[0]?.prefix.address;
-    if (address === undefined) throw assigned?.error ?? new Error(`no address: ${assigned?.messages.join("; ")}`);
-    return formatAddress(address);
+    return assignOne(this.allocator, node, `vxlan-tunnel-addr-${node}`, { node, type: "vxlanTunnelAddress" });
   }
 
   addPod(name: string, { node = "node1", containerId = "", phase = "Running", podIP = "", annotations = {} }: PodFacts = {}): void {

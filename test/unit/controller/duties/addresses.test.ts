@@ -1,5 +1,6 @@
 /** When addresses of pods and of nodes are released, on an API server in memory. Its minutes are the test's. */
 import { ApiError } from "../../../../lib/kubernetes/api-client.ts";
+import { assignOne } from "../../../support/blocks.ts";
 import { address } from "../../../support/cluster.ts";
 import { ControllerWorld, NAMESPACE } from "../../../support/controller-world.ts";
 import { fresh } from "../../../support/fixtures.ts";
@@ -90,7 +91,7 @@ describe("A leaked address", () => {
   it("of a virtual machine stays five minutes at least, and wherever KubeVirt cannot be asked", async () => {
     const world = ControllerWorld.withPool({ "leak-grace": "60" });
     const machine = { node: "node1", namespace: NAMESPACE, pod: "virt-launcher-vm", "vmi-name": "vm" };
-    await world.assign("node1", "vm-handle", machine);
+    await assignOne(world.allocator, "node1", "vm-handle", machine);
     await world.take("node1", "never-was");
     await world.minutes(2);
     expect(Object.keys(await world.held())).toEqual(["vm-handle"]);
@@ -195,7 +196,7 @@ describe("A node that is gone", () => {
     expect(Object.keys(await world.held())).toEqual(["net1.near-c"]);
 
     const other = ControllerWorld.withPool();
-    await other.assign("node2", "net1.container", { node: "node2" });
+    await assignOne(other.allocator, "node2", "net1.container", { node: "node2" });
     await other.takeTunnel("node2");
     other.removeNode("node2");
     await other.minutes(20);
