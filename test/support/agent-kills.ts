@@ -3,12 +3,12 @@
  * the n-th call of one kind after the request was sent. Every point takes a second or more, so that a run takes a sample of them, spread
  * over the whole operation; TORTIE_KILL_POINTS=all takes them all.
  */
-import { type ChildProcess, spawn } from "node:child_process";
-import { readdirSync } from "node:fs";
-import { join } from "node:path";
+import type { ChildProcess } from "node:child_process";
 import type { Agent } from "./agent.ts";
 import { callAgent, recordsOf } from "./agent-calls.ts";
+import { granted } from "./host-scope-agent.ts";
 import type { Pod } from "./node.ts";
+import { follow, injected } from "./strace.ts";
 
 /** No operation comes near this many of them. */
 const MANY = 400;
@@ -59,10 +59,7 @@ export const HOST_SCOPE: KillMode<unknown> = {
   name: "host scope",
   args: ["--ipam", "host-scope", "--ipv4-range", "10.62.0.0/24", "--enable-ipv6", "false", "--ipam-cooldown", "0"],
   ipam: { type: "tortie-host-scope" },
-  async taken(_, { runDir }) {
-    const grants = readdirSync(join(runDir, "state/ipam/v4")).filter((name) => /^[0-9.]+$/.test(name));
-    return { allocated: grants.length - OWN_ADDRESSES, handles: 0 };
-  },
+  taken: async (_, agent) => ({ allocated: granted(agent).length - OWN_ADDRESSES, handles: 0 }),
   whole: { allocated: 1, handles: 0 },
   sparseness: 2,
 };
@@ -75,18 +72,8 @@ export interface Tally {
 const NOTHING: Inventory = { links: 0, inPod: 0, endpoints: 0, records: 0, allocated: 0, handles: 0 };
 
 /** Lets strace kill the agent at the n-th of these system calls from now on; comes back when it is attached. */
-export async function aim(agent: Agent, calls: string, when: number): Promise<ChildProcess> {
-  const arguments_ = ["-f", "-o", "/dev/null", "-e", `trace=${calls}`, "-e", `inject=${calls}:signal=SIGKILL:when=${when}`];
-  const strace = spawn("/usr/bin/strace", [...arguments_, "-p", String(agent.pid)], { stdio: ["ignore", "ignore", "pipe"] });
-  await new Promise<void>((attached, failed) => {
-    let said = "";
-    strace.stderr?.on("data", (chunk: Buffer) => {
-      said += chunk.toString();
-      if (said.includes(" attached")) attached();
-    });
-    strace.once("close", (exit) => failed(new Error(`strace ended (${exit}): ${said}`)));
-  });
-  return strace;
+export function aim(agent: Agent, calls: string, when: number): Promise<ChildProcess> {
+  return follow(agent.pid, injected(calls, `signal=SIGKILL:when=${when}`));
 }
 
 /** @returns whether the agent was killed */

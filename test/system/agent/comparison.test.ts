@@ -1,6 +1,5 @@
 /** What an agent says of addresses that its endpoints bear and that are granted to them no more: real stores, files, links and pods. */
 import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { parseAddress } from "../../../lib/addresses/address.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { Hosts } from "../../../main-plugin/hosts.ts";
@@ -8,12 +7,12 @@ import { Agent } from "../../support/agent.ts";
 import { addressesOf } from "../../support/cni-result.ts";
 import { localConf } from "../../support/conf.ts";
 import { fresh } from "../../support/fixtures.ts";
+import { grantOf, HOST_SCOPE, hostScopeConf } from "../../support/host-scope-agent.ts";
 import { Node } from "../../support/node.ts";
 import { readStore } from "../../support/store.ts";
 
 /** Every background task looks each second here. */
 const OFTEN = ["--max-controller-interval", "1"];
-const RANGE = ["--ipam", "host-scope", "--ipv4-range", "10.62.0.0/24", "--enable-ipv6", "false", "--ipam-strategy", "contiguous"];
 
 async function add(node: Node, conf: Record<string, unknown>, containerId: string) {
   const pod = await node.addPod();
@@ -99,10 +98,9 @@ describe("G21: an address that was released while its container runs", () => {
   });
 
   it("is found in the grant files of the host scope, and is over when the file is back", async () => {
-    await using agent = await Agent.start(node, { args: [...RANGE, ...OFTEN] });
-    const conf = localConf(node, { ipam: { type: "tortie-host-scope" }, cniVersion: "1.1.0", ...agent.netconf });
-    const lost = await add(node, conf, "lost");
-    const path = join(agent.runDir, "state/ipam/v4", lost.address);
+    await using agent = await Agent.start(node, { args: [...HOST_SCOPE, ...OFTEN] });
+    const lost = await add(node, hostScopeConf(agent), "lost");
+    const path = grantOf(agent, lost.address);
     const own = readFileSync(path, "utf8");
     writeFileSync(path, `${JSON.stringify({ owner: "client", token: "theirs", "granted-at": "2026-01-01T00:00:00.000Z" })}\n`);
 

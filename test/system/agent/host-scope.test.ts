@@ -1,19 +1,17 @@
 /** Host scope in a real agent, and beside it (A§1, A§4, A§11.6). */
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Agent, type AgentOptions } from "../../support/agent.ts";
+import { Agent } from "../../support/agent.ts";
 import { localConf } from "../../support/conf.ts";
 import { fresh } from "../../support/fixtures.ts";
+import { granted, grantOf, HOST_SCOPE, hostScopeConf } from "../../support/host-scope-agent.ts";
 import { Node } from "../../support/node.ts";
 
-const RANGE = ["--ipam", "host-scope", "--ipv4-range", "10.62.0.0/24", "--enable-ipv6", "false"];
-
-function start(node: Node, args: readonly string[] = RANGE, options: AgentOptions = {}): Promise<Agent> {
-  return Agent.start(node, { args: ["--ipam-strategy", "contiguous", ...args], ...options });
-}
-
-function confFor(node: Node, agent: Pick<Agent, "netconf">): Record<string, unknown> {
-  return localConf(node, { ipam: { type: "tortie-host-scope" }, cniVersion: "1.1.0", ...agent.netconf });
+/** Waits until it has a range. */
+async function start(args: readonly string[] = HOST_SCOPE): Promise<Agent> {
+  const agent = await Agent.start(node, { args: ["--ipam-strategy", "contiguous", ...args] });
+  await hasRecord(agent, ({ ipv4 }) => ipv4 !== undefined);
+  return agent;
 }
 
 function record(agent: Agent): {
@@ -21,12 +19,6 @@ function record(agent: Agent): {
   readonly exclusions: readonly unknown[];
 } {
   return JSON.parse(readFileSync(join(agent.runDir, "state/node.json"), "utf8"));
-}
-
-function granted(agent: Agent): string[] {
-  return readdirSync(join(agent.runDir, "state/ipam/v4"))
-    .filter((name) => /^[0-9.]+$/.test(name))
-    .sort();
 }
 
 async function hasRecord(agent: Agent, isRight: (found: ReturnType<typeof record>) => boolean): Promise<void> {
@@ -40,7 +32,7 @@ async function hasRecord(agent: Agent, isRight: (found: ReturnType<typeof record
 }
 
 /** A link of the host's own, which is up. */
-async function addEth1(node: Node, address: string): Promise<void> {
+async function addEth1(address: string): Promise<void> {
   await node.ip("link", "add", "eth1", "type", "veth", "peer", "name", "wire");
   await node.ip("addr", "add", address, "dev", "eth1");
   for (const link of ["wire", "eth1"]) await node.ip("link", "set", link, "up");
@@ -50,9 +42,9 @@ const node = fresh(Node.create);
 
 describe("an agent with ranges of its own", () => {
   it("A-A01: gives a pod an address, keeps it over a restart, and releases it", async () => {
-    await using agent = await start(node);
+    await using agent = await start();
     await hasRecord(agent, ({ ipv4 }) => ipv4?.cidr === "10.62.0.0/24" && ipv4.source === "flag");
-    const conf = confFor(node, agent);
+    const conf = hostScopeConf(agent);
     const pod = await node.addPod();
     const added = await node.cni("ADD", { pod, conf });
     expect(added).toMatchObject({ exit: 0, json: { ips: [{ address: "10.62.0.3/32", interface: 1 }] } });
@@ -67,8 +59,8 @@ describe("an agent with ranges of its own", () => {
   });
 
   it("gives addresses of them to a network that names no IPAM plugin", async () => {
-    await using agent = await start(node);
-    const { ipam: _, ...conf } = confFor(node, agent);
+    await using agent = await start();
+    const { ipam: _, ...conf } = hostScopeConf(agent);
     const pod = await node.addPod();
     expect(await node.cni("ADD", { pod, conf })).toMatchObject({ exit: 0, json: { ips: [{ address: "10.62.0.3/32" }] } });
     expect(await node.cni("DEL", { pod, conf })).toMatchObject({ exit: 0, stdout: "" });
@@ -82,15 +74,14 @@ describe("an agent with ranges of its own", () => {
   });
 
   it("A-C07: leaves its ranges to plugins that work without it", async () => {
-    await using agent = await start(node);
-    await hasRecord(agent, ({ ipv4 }) => ipv4 !== undefined);
+    await using agent = await start();
     await agent.kill();
-    const conf = { ...confFor(node, agent), agent: "off" };
+    const conf = hostScopeConf(agent, { agent: "off" });
     const pod = await node.addPod();
     expect(await node.cni("ADD", { pod, conf })).toMatchObject({ exit: 0, json: { ips: [{ address: "10.62.0.3/32" }] } });
     await agent.restart();
     const second = await node.addPod();
-    expect(await node.cni("ADD", { pod: second, containerId: "second", conf: confFor(node, agent) })).toMatchObject({
+    expect(await node.cni("ADD", { pod: second, containerId: "second", conf: hostScopeConf(agent) })).toMatchObject({
       exit: 0,
       json: { ips: [{ address: "10.62.0.4/32" }] },
     });
@@ -99,22 +90,20 @@ describe("an agent with ranges of its own", () => {
   });
 
   it("grants a restored pod its address again when the file is lost, and reports one that somebody else has by now", async () => {
-    await using agent = await start(node);
-    await hasRecord(agent, ({ ipv4 }) => ipv4 !== undefined);
-    const conf = confFor(node, agent);
+    await using agent = await start();
+    const conf = hostScopeConf(agent);
     const [lost, taken] = [await node.addPod(), await node.addPod()];
     await node.cni("ADD", { pod: lost, containerId: "lost", conf });
     await node.cni("ADD", { pod: taken, containerId: "taken", conf });
     await agent.kill();
-    const fileOf = (address: string) => join(agent.runDir, "state/ipam/v4", address);
-    const before = JSON.parse(readFileSync(fileOf("10.62.0.3"), "utf8"));
+    const before = JSON.parse(readFileSync(grantOf(agent, "10.62.0.3"), "utf8"));
     const theirs = `${JSON.stringify({ owner: "client", token: "theirs", "granted-at": "2026-01-01T00:00:00.000Z" })}\n`;
-    rmSync(fileOf("10.62.0.3"));
-    writeFileSync(fileOf("10.62.0.4"), theirs);
+    rmSync(grantOf(agent, "10.62.0.3"));
+    writeFileSync(grantOf(agent, "10.62.0.4"), theirs);
 
     await agent.restart();
     const { attachment } = before;
-    expect(JSON.parse(readFileSync(fileOf("10.62.0.3"), "utf8"))).toMatchObject({ attachment });
+    expect(JSON.parse(readFileSync(grantOf(agent, "10.62.0.3"), "utf8"))).toMatchObject({ attachment });
     const conflict = "address-conflict: 10.62.0.4 of endpoint";
     expect((await agent.request("GET", "/healthz")).text).toContain(conflict);
     expect(agent.log).toContain(conflict);
@@ -126,17 +115,16 @@ describe("an agent with ranges of its own", () => {
       expect(await node.cni("DEL", { pod, containerId, conf })).toMatchObject({ exit: 0 });
     }
     expect(granted(agent)).toEqual(["10.62.0.1", "10.62.0.2", "10.62.0.4", "10.62.0.5"]);
-    expect(readFileSync(fileOf("10.62.0.4"), "utf8")).toBe(theirs);
+    expect(readFileSync(grantOf(agent, "10.62.0.4"), "utf8")).toBe(theirs);
     await agent.until("the finding goes", async () => !(await agent.request("GET", "/healthz")).text.includes(conflict));
   });
 
   it("A-I05: shares its range with plugins that work beside it: no address twice", async () => {
-    await using agent = await start(node);
-    await hasRecord(agent, ({ ipv4 }) => ipv4 !== undefined);
+    await using agent = await start();
     const pods = await Promise.all(Array.from({ length: 16 }, () => node.addPod()));
     const runs = await Promise.all(
       pods.map((pod, index) =>
-        node.cni("ADD", { pod, containerId: `c${index}`, conf: { ...confFor(node, agent), agent: index % 2 === 0 ? "require" : "off" } }),
+        node.cni("ADD", { pod, containerId: `c${index}`, conf: hostScopeConf(agent, { agent: index % 2 === 0 ? "require" : "off" }) }),
       ),
     );
     for (const run of runs) expect(run).toMatchObject({ exit: 0 });
@@ -146,33 +134,32 @@ describe("an agent with ranges of its own", () => {
   });
 
   it("A-I04: excludes half of its range while the host routes it elsewhere; a wider route excludes nothing, and is reported", async () => {
-    await addEth1(node, "192.0.2.1/24");
+    await addEth1("192.0.2.1/24");
     await node.ip("route", "add", "10.62.0.0/25", "via", "192.0.2.2");
     await node.ip("route", "add", "10.0.0.0/8", "via", "192.0.2.2");
-    await using agent = await start(node);
+    await using agent = await start();
     await hasRecord(agent, ({ exclusions }) => exclusions.length > 0);
     expect(record(agent).exclusions).toEqual([{ cidr: "10.62.0.0/25", reason: "route 10.62.0.0/25 dev eth1" }]);
     expect(agent.log).toContain("range-shadowed: route 10.0.0.0/8 dev eth1 is wider than the range 10.62.0.0/24");
-    const added = await node.cni("ADD", { pod: await node.addPod(), conf: confFor(node, agent) });
+    const added = await node.cni("ADD", { pod: await node.addPod(), conf: hostScopeConf(agent) });
     expect(added).toMatchObject({ json: { ips: [{ address: "10.62.0.130/32" }] } });
   });
 
   it("S1: excludes nothing for a route that an agent made to another node, whatever that node said", async () => {
-    await addEth1(node, "192.0.2.1/24");
+    await addEth1("192.0.2.1/24");
     for (const claimed of ["10.62.0.0/25", "10.62.0.0/24", "10.0.0.0/8"]) {
       await node.ip("route", "add", claimed, "via", "192.0.2.66", "proto", "84");
     }
     await node.ip("route", "add", "10.62.0.240/28", "via", "192.0.2.2");
-    await using agent = await start(node);
+    await using agent = await start();
     await hasRecord(agent, ({ exclusions }) => exclusions.length > 0);
     expect(record(agent).exclusions).toEqual([{ cidr: "10.62.0.240/28", reason: "route 10.62.0.240/28 dev eth1" }]);
     expect(agent.log).not.toContain("range-shadowed");
   });
 
   it("makes a range of the host's address where there is no cluster", async () => {
-    await addEth1(node, "192.0.2.77/24");
-    await using agent = await start(node, ["--ipam", "host-scope"]);
-    await hasRecord(agent, ({ ipv4 }) => ipv4 !== undefined);
+    await addEth1("192.0.2.77/24");
+    await using agent = await start(["--ipam", "host-scope"]);
     expect(record(agent)).toMatchObject({
       ipv4: { cidr: "10.77.0.0/16", source: "automatic" },
       ipv6: { cidr: "f00d::a4d:0:0:0/96", source: "automatic" },
@@ -181,15 +168,14 @@ describe("an agent with ranges of its own", () => {
 
   it("A-C05: does not start with a range that is none, and names it", async () => {
     for (const bad of ["10.0.0.0/33", "atuo"]) {
-      await using agent = await start(node, ["--ipv4-range", bad], { until: "none", runDir: `run-${bad.length}` });
+      await using agent = await Agent.start(node, { args: ["--ipv4-range", bad], until: "none", runDir: `run-${bad.length}` });
       expect(await agent.ended).toBe(1);
       expect(agent.log).toContain(JSON.stringify(bad));
     }
   });
 
   it("A-P03, A-P05, A-P06, A-P07: serves IPAM over its API, and keeps grants over a restart", async () => {
-    await using agent = await start(node, ["--ipam", "host-scope", "--ipv4-range", "10.62.0.0/29", "--ipv6-range", "fd62::/64"]);
-    await hasRecord(agent, ({ ipv4 }) => ipv4 !== undefined);
+    await using agent = await start(["--ipam", "host-scope", "--ipv4-range", "10.62.0.0/29", "--ipv6-range", "fd62::/64"]);
     const post = (path: string, headers?: Record<string, string>) => agent.request("POST", path, undefined, headers);
     const release = async (path: string) => (await agent.request("DELETE", path)).status;
 
@@ -231,11 +217,10 @@ describe("an agent with ranges of its own", () => {
   });
 
   it("G14: confirms the grant of an endpoint that is registered: the attachment's, without a time limit", async () => {
-    await using agent = await start(node, ["--ipam", "host-scope", "--ipv4-range", "10.62.0.0/29"]);
-    await hasRecord(agent, ({ ipv4 }) => ipv4 !== undefined);
+    await using agent = await start(["--ipam", "host-scope", "--ipv4-range", "10.62.0.0/29"]);
     const granted = await agent.request("POST", "/ipam?owner=client&family=ipv4", undefined, { expiration: "true" });
     const { ipv4 } = granted.json as { ipv4: { ip: string; "expiration-uuid": string } };
-    const grant = () => JSON.parse(readFileSync(join(agent.runDir, "state/ipam/v4", ipv4.ip), "utf8"));
+    const grant = () => JSON.parse(readFileSync(grantOf(agent, ipv4.ip), "utf8"));
     expect(grant()).toMatchObject({ owner: "client", "expires-at": expect.any(String) });
 
     const body = { "container-id": "registered", addressing: { ipv4: ipv4.ip, "ipv4-expiration-uuid": ipv4["expiration-uuid"] } };
@@ -249,8 +234,7 @@ describe("an agent with ranges of its own", () => {
   });
 
   it("A-P04: answers 501 for a family that it does not have", async () => {
-    await using agent = await start(node);
-    await hasRecord(agent, ({ ipv4 }) => ipv4 !== undefined);
+    await using agent = await start();
     expect(await agent.request("POST", "/ipam?owner=X&family=ipv6")).toMatchObject({ status: 501, json: { word: "family-disabled" } });
   });
 

@@ -1,25 +1,16 @@
 /** How often the agent writes an endpoint's record, seen from outside by its system calls (A§11.4, A§5.10). */
-import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Agent } from "../../support/agent.ts";
 import { callAgent } from "../../support/agent-calls.ts";
 import { localConf } from "../../support/conf.ts";
 import { Node } from "../../support/node.ts";
+import { follow } from "../../support/strace.ts";
 
 /** Renames in the agent's state directory while the work runs, in their order, as "directory/file" of their targets. */
 async function renamesDuring({ pid, node, runDir }: Agent, work: () => Promise<unknown>): Promise<readonly string[]> {
   const output = join(node.dir, "renames");
-  const calls = ["-e", "trace=rename,renameat,renameat2", "-e", "signal=none"];
-  const strace = spawn("/usr/bin/strace", [...calls, "-o", output, "-p", String(pid)], { stdio: ["ignore", "ignore", "pipe"] });
-  await new Promise<void>((attached, failed) => {
-    let said = "";
-    strace.stderr.on("data", (chunk: Buffer) => {
-      said += chunk.toString();
-      if (said.includes(" attached")) attached();
-    });
-    strace.once("close", (exit) => failed(new Error(`strace ended (${exit}): ${said}`)));
-  });
+  const strace = await follow(pid, ["-e", "trace=rename,renameat,renameat2", "-e", "signal=none", "-o", output]);
   await work();
   const ended = new Promise((done) => strace.once("close", done));
   strace.kill("SIGINT");

@@ -1,19 +1,18 @@
 /** Endpoints that another program registered: removed by GC and after a restart like those of an ADD (A§2.7, A§11.5). */
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Agent } from "../../support/agent.ts";
 import { callAgent, recordsOf } from "../../support/agent-calls.ts";
-import { localConf } from "../../support/conf.ts";
 import { fresh } from "../../support/fixtures.ts";
+import { granted, HOST_SCOPE, hostScopeConf } from "../../support/host-scope-agent.ts";
 import { Node } from "../../support/node.ts";
 
-const RANGE = ["--ipam", "host-scope", "--ipv4-range", "10.62.0.0/24", "--enable-ipv6", "false", "--ipam-strategy", "contiguous"];
 /** Network and router have the first two. */
 const GRANTED = "10.62.0.3";
 
 /** An endpoint of `net1` with an address that its maker was granted. */
 async function registered(node: Node): Promise<Agent> {
-  const agent = await Agent.start(node, { args: RANGE });
+  const agent = await Agent.start(node, { args: HOST_SCOPE });
   const { json } = await agent.request("POST", "/ipam?owner=vm&family=ipv4", undefined, { expiration: "true" });
   const { "expiration-uuid": token } = (json as { ipv4: { "expiration-uuid": string } }).ipv4;
   const body = {
@@ -24,10 +23,6 @@ async function registered(node: Node): Promise<Agent> {
   expect(await agent.request("PUT", "/endpoint/0", body)).toMatchObject({ status: 201 });
   expect(granted(agent)).toContain(GRANTED);
   return agent;
-}
-
-function granted({ runDir }: Agent): string[] {
-  return readdirSync(join(runDir, "state/ipam/v4"));
 }
 
 async function restartInPhase(agent: Agent, phase: string): Promise<void> {
@@ -45,9 +40,9 @@ const agent = fresh(() => registered(node));
 
 describe("G13: a registered endpoint", () => {
   it("is removed by a GC of its network, with the address that is the agent's", async () => {
-    const conf = localConf(node, { name: "net1", cniVersion: "1.1.0", ipam: { type: "tortie-host-scope" } });
+    const conf = hostScopeConf(agent, { "cni.dev/valid-attachments": [] });
 
-    expect(await callAgent(agent, "gc", { ...conf, "cni.dev/valid-attachments": [] })).toMatchObject({ status: 200, text: "" });
+    expect(await callAgent(agent, "gc", conf)).toMatchObject({ status: 200, text: "" });
 
     expect(recordsOf(agent)).toEqual([]);
     expect(granted(agent)).not.toContain(GRANTED);

@@ -1,6 +1,6 @@
 /** Addresses beside plugins that work without the agent: real stores, links and records; the minutes are the test's. */
 
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { RecordStore } from "../../../agent/endpoints/store.ts";
 import { AddressSweep, type SweptStore, sweptBlocks, sweptGrants } from "../../../agent/sweep/addresses.ts";
@@ -16,22 +16,11 @@ import { Hosts } from "../../../main-plugin/hosts.ts";
 import { Agent } from "../../support/agent.ts";
 import { localConf } from "../../support/conf.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
+import { granted, grantOf, HOST_SCOPE, hostScopeConf } from "../../support/host-scope-agent.ts";
 import { Node, type Pod } from "../../support/node.ts";
 
-const RANGE = ["--ipam", "host-scope", "--ipv4-range", "10.62.0.0/24", "--enable-ipv6", "false", "--ipam-strategy", "contiguous"];
 const SILENT = { error: () => undefined, info: () => undefined, writeNow: () => undefined };
 const NEVER = new AbortController().signal;
-
-const confOf = (agent: Agent, mode: "auto" | "off") => ({
-  ...localConf(agent.node, { ipam: { type: "tortie-host-scope" }, cniVersion: "1.1.0", ...agent.netconf }),
-  agent: mode,
-});
-
-function granted(agent: Agent): string[] {
-  return readdirSync(join(agent.runDir, "state/ipam/v4"))
-    .filter((name) => /^[0-9.]+$/.test(name))
-    .sort();
-}
 
 /** What a plugin that works without the agent has recorded of its attachments is lost. */
 function loseRecords(agent: Agent, conf: Readonly<Record<string, unknown>>, ...containers: readonly string[]): void {
@@ -102,11 +91,11 @@ async function removePods(node: Node, pods: ReadonlyMap<string, Pod>, ...contain
 describe("the sweep of a node on which plugins also work without the agent", () => {
   it.concurrent("takes back the grant of a killed runtime after two looks, and leaves every other one alone", async () => {
     await using node = await Node.create();
-    await using agent = await Agent.start(node, { args: RANGE });
+    await using agent = await Agent.start(node, { args: HOST_SCOPE });
     await agent.until("the node's own addresses", () => granted(agent).length === 2);
-    await addAll(node, confOf(agent, "auto"), ["of-agent"]);
+    await addAll(node, hostScopeConf(agent, { agent: "auto" }), ["of-agent"]);
     await agent.kill();
-    const conf = confOf(agent, "off");
+    const conf = hostScopeConf(agent, { agent: "off" });
     const pods = await addAll(node, conf, ["recorded", "linked", "gone-recorded", "gone"]);
     loseRecords(agent, conf, "linked", "gone");
     await removePods(node, pods, "gone-recorded", "gone");
@@ -167,16 +156,16 @@ describe("the sweep of a node on which plugins also work without the agent", () 
 
   it.concurrent("is made by the agent itself, which counts and logs it", async () => {
     await using node = await Node.create();
-    await using agent = await Agent.start(node, { args: [...RANGE, "--max-controller-interval", "1"] });
+    await using agent = await Agent.start(node, { args: [...HOST_SCOPE, "--max-controller-interval", "1"] });
     await agent.until("the node's own addresses", () => granted(agent).length === 2);
     await agent.kill();
-    const conf = confOf(agent, "off");
+    const conf = hostScopeConf(agent, { agent: "off" });
     const pods = await addAll(node, conf, ["living", "killed"]);
     loseRecords(agent, conf, "living", "killed");
     await removePods(node, pods, "killed");
     // Both were given long ago, by the word of their files.
     for (const address of ["10.62.0.3", "10.62.0.4"]) {
-      const path = join(agent.runDir, "state/ipam/v4", address);
+      const path = grantOf(agent, address);
       writeFileSync(path, readFileSync(path, "utf8").replace(/"granted-at":"[^"]*"/, '"granted-at":"2020-01-01T00:00:00.000Z"'));
     }
     await agent.restart();
