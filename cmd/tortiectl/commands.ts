@@ -2,20 +2,12 @@
 import type { Argv, CommandModule } from "yargs";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { StoreType } from "./migrate.ts";
-import { agentOptions, type CommandContext, command, JSON_OUTPUT, type Terminal } from "./terminal.ts";
+import { agentOptions, type CommandContext, command, group, JSON_OUTPUT, type Terminal } from "./terminal.ts";
 
 const STORE_TYPES: readonly StoreType[] = ["local", "kubernetes", "etcdv3"];
 
 export function datastoreCommand(context: CommandContext): CommandModule {
-  return {
-    command: "datastore",
-    describe: "Move everything that a datastore holds to another one",
-    builder: (argv) => {
-      addMigrate(argv, context);
-      return argv.demandCommand(1);
-    },
-    handler: () => undefined,
-  };
+  return group("datastore", "Move everything that a datastore holds to another one", (argv) => addMigrate(argv, context));
 }
 
 function addMigrate(argv: Argv, context: CommandContext): void {
@@ -123,43 +115,31 @@ export function validateCommand(context: CommandContext) {
 }
 
 export function natCommand({ terminal, finish }: CommandContext): CommandModule {
-  return {
-    command: "nat",
-    describe: "Masquerading of the traffic that leaves the pools",
-    builder: (nat) =>
-      nat
-        .command({
-          command: "remove",
-          describe: "Remove tortie's nftables table; the next ADD that needs it makes it again",
-          builder: (command) => command.option("json", JSON_OUTPUT),
-          handler: async ({ json }) => finish(await natRemove(terminal, json)),
-        })
-        .demandCommand(1),
-    handler: () => undefined,
-  };
+  return group("nat", "Masquerading of the traffic that leaves the pools", (nat) => {
+    nat.command({
+      command: "remove",
+      describe: "Remove tortie's nftables table; the next ADD that needs it makes it again",
+      builder: (command) => command.option("json", JSON_OUTPUT),
+      handler: async ({ json }) => finish(await natRemove(terminal, json)),
+    });
+  });
 }
 
 export function routesCommand({ terminal, finish }: CommandContext): CommandModule {
-  return {
-    command: "routes",
-    describe: "Routes to other nodes",
-    builder: (routes) =>
-      routes
-        .command({
-          command: "show",
-          describe: "The routes to other nodes that the kernel of this one has: direct ones, and those through a VXLAN device",
-          builder: (command) => command.option("json", JSON_OUTPUT),
-          handler: async ({ json }) => finish((await import("./show-routes.ts")).showRoutes(json === true, terminal)),
-        })
-        .command({
-          command: "remove",
-          describe: "Remove the routes and VXLAN devices that an agent has made; one that runs with --node-routes makes them again",
-          builder: (command) => command.option("json", JSON_OUTPUT),
-          handler: async ({ json }) => finish(await routesRemove(terminal, json)),
-        })
-        .demandCommand(1),
-    handler: () => undefined,
-  };
+  return group("routes", "Routes to other nodes", (routes) => {
+    routes.command({
+      command: "show",
+      describe: "The routes to other nodes that the kernel of this one has: direct ones, and those through a VXLAN device",
+      builder: (command) => command.option("json", JSON_OUTPUT),
+      handler: async ({ json }) => finish((await import("./show-routes.ts")).showRoutes(json, terminal)),
+    });
+    routes.command({
+      command: "remove",
+      describe: "Remove the routes and VXLAN devices that an agent has made; one that runs with --node-routes makes them again",
+      builder: (command) => command.option("json", JSON_OUTPUT),
+      handler: async ({ json }) => finish(await routesRemove(terminal, json)),
+    });
+  });
 }
 
 /**

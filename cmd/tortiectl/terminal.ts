@@ -4,7 +4,7 @@
  */
 
 import picocolors from "picocolors";
-import type { CommandModule } from "yargs";
+import type { Argv, CommandModule } from "yargs";
 import { DEFAULT_SOCKET } from "../../handover/run-directory.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import { type ErrorWord, messageOf, namingPrivilege, TortieError } from "../../lib/errors/errors.ts";
@@ -121,6 +121,19 @@ export interface CommandContext {
 /** Gives a command the types of the options that its builder declares. */
 export function command<T>(module: CommandModule<object, T>): CommandModule<object, T> {
   return module;
+}
+
+/** Describes a command that does nothing by itself, but for the commands below it. */
+export function group(name: string, describe: string, add: (argv: Argv) => void): CommandModule {
+  return {
+    command: name,
+    describe,
+    builder: (argv) => {
+      add(argv);
+      return argv.demandCommand(1);
+    },
+    handler: () => undefined,
+  };
 }
 
 /** Lists words that say that the command line is at fault, not what it was about. */

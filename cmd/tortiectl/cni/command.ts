@@ -1,6 +1,6 @@
 /** Describes `tortiectl cni`, the runtime's side of the specification over a conflist. Loads what it does when one of its verbs is called. */
 import type { Argv, CommandModule, Options } from "yargs";
-import type { CommandContext } from "../terminal.ts";
+import { type CommandContext, group } from "../terminal.ts";
 import type { CniVerb } from "./run.ts";
 
 const VERBS: Readonly<Record<CniVerb, string>> = {
@@ -72,15 +72,9 @@ const OF_EVERY_VERB = {
 } as const satisfies Readonly<Record<string, Options>>;
 
 export function cniCommand(context: CommandContext): CommandModule {
-  return {
-    command: "cni",
-    describe: "Play a container runtime: run the plugins of a network configuration by hand",
-    builder: (argv) => {
-      for (const verb of ["add", "del", "check", "status", "gc"] as const) addVerb(argv, verb, context);
-      return argv.demandCommand(1);
-    },
-    handler: () => undefined,
-  };
+  return group("cni", "Play a container runtime: run the plugins of a network configuration by hand", (argv) => {
+    for (const verb of ["add", "del", "check", "status", "gc"] as const) addVerb(argv, verb, context);
+  });
 }
 
 function addVerb(argv: Argv, verb: CniVerb, context: CommandContext): void {

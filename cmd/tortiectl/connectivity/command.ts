@@ -1,7 +1,7 @@
 /** Describes `tortiectl connectivity`. Loads what it does when one of its verbs is called. */
 import type { Argv, CommandModule } from "yargs";
 import { CHECKS } from "../../../doctor/connectivity/world.ts";
-import { type CommandContext, JSON_OUTPUT } from "../terminal.ts";
+import { type CommandContext, group, JSON_OUTPUT } from "../terminal.ts";
 
 /** Leads to where a test runs. */
 const PLACE = {
@@ -17,17 +17,11 @@ const PLACE = {
 } as const;
 
 export function connectivityCommand(context: CommandContext): CommandModule {
-  return {
-    command: "connectivity",
-    describe: "Try the network with pods of its own, and say what a failure most probably is",
-    builder: (argv) => {
-      addTest(argv, context);
-      addClean(argv, context);
-      addParts(argv, context);
-      return argv.demandCommand(1);
-    },
-    handler: () => undefined,
-  };
+  return group("connectivity", "Try the network with pods of its own, and say what a failure most probably is", (argv) => {
+    addTest(argv, context);
+    addClean(argv, context);
+    addParts(argv, context);
+  });
 }
 
 function addTest(argv: Argv, { terminal, finish }: CommandContext): void {

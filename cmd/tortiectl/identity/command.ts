@@ -1,31 +1,21 @@
 import type { Argv, CommandModule } from "yargs";
 import { DEFAULT_SOCKET } from "../../../handover/run-directory.ts";
-import { type CommandContext, JSON_OUTPUT, OUTPUT_OPTIONS, outputOf, shown } from "../terminal.ts";
+import { AGENT_OPTIONS, type CommandContext, group, JSON_OUTPUT, OUTPUT_OPTIONS, outputOf, shown } from "../terminal.ts";
 import type { IdentitySource } from "./run.ts";
 
 export function identityCommand(context: CommandContext): CommandModule {
-  return {
-    command: "identity",
-    describe: "The numbers of sets of labels",
-    builder: (argv) => {
-      argv
-        .option("socket", {
-          type: "string",
-          describe: `The agent's socket; default: TORTIE_SOCK, else ${DEFAULT_SOCKET}`,
-          requiresArg: true,
-        })
-        .option("kubeconfig", {
-          type: "string",
-          describe: "Ask the API server and not the agent; default: KUBECONFIG, unless --socket is given",
-          requiresArg: true,
-        })
-        .option("json", JSON_OUTPUT);
-      addList(argv, context);
-      addShow(argv, context);
-      return argv.demandCommand(1);
-    },
-    handler: () => undefined,
-  };
+  return group("identity", "The numbers of sets of labels", (argv) => {
+    argv
+      .option("socket", AGENT_OPTIONS.socket)
+      .option("kubeconfig", {
+        type: "string",
+        describe: "Ask the API server and not the agent; default: KUBECONFIG, unless --socket is given",
+        requiresArg: true,
+      })
+      .option("json", JSON_OUTPUT);
+    addList(argv, context);
+    addShow(argv, context);
+  });
 }
 
 function addList(argv: Argv, { terminal, finish }: CommandContext): void {

@@ -1,21 +1,15 @@
 /** Describes `tortiectl ipam`, which is about the addresses of a datastore. Loads what a verb does when it is called. */
 import type { Argv, CommandModule } from "yargs";
-import { AGENT_OPTIONS, agentOptions, type CommandContext, OUTPUT_OPTIONS, outputOf, STORE_OPTIONS, shown } from "../terminal.ts";
+import { AGENT_OPTIONS, agentOptions, type CommandContext, group, OUTPUT_OPTIONS, outputOf, STORE_OPTIONS, shown } from "../terminal.ts";
 
 export function ipamCommand(context: CommandContext): CommandModule {
-  return {
-    command: "ipam",
-    describe: "Show, check and change the addresses that a datastore holds",
-    builder: (argv) => {
-      addShow(argv, context);
-      addCheck(argv, context);
-      addRelease(argv, context);
-      addConfigure(argv, context);
-      addHistory(argv, context);
-      return argv.demandCommand(1);
-    },
-    handler: () => undefined,
-  };
+  return group("ipam", "Show, check and change the addresses that a datastore holds", (argv) => {
+    addShow(argv, context);
+    addCheck(argv, context);
+    addRelease(argv, context);
+    addConfigure(argv, context);
+    addHistory(argv, context);
+  });
 }
 
 function addShow(argv: Argv, context: CommandContext): void {

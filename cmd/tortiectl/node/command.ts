@@ -1,23 +1,17 @@
 import type { Argv, CommandModule } from "yargs";
-import { AGENT_OPTIONS, agentOptions, type CommandContext, OUTPUT_OPTIONS, outputOf, shown } from "../terminal.ts";
+import { AGENT_OPTIONS, agentOptions, type CommandContext, group, OUTPUT_OPTIONS, outputOf, shown } from "../terminal.ts";
 
 export function nodeCommand(context: CommandContext): CommandModule {
-  return {
-    command: "node",
-    describe: "Ask the agent of this node, tortie-node",
-    builder: (argv) => {
-      argv.options(AGENT_OPTIONS);
-      addShown(argv, context, "status", "What the agent does, waits for and has found", "Follow it, for instance through an upgrade");
-      addHealth(argv, context);
-      addShown(argv, context, "endpoints", "The endpoints of this node", "Follow pods that come and go");
-      addEndpoint(argv, context);
-      addPlain(argv, context, "config", "How the agent runs");
-      addPlain(argv, context, "metrics", "The agent's figures, as Prometheus reads them");
-      addLogLevel(argv, context);
-      return argv.demandCommand(1);
-    },
-    handler: () => undefined,
-  };
+  return group("node", "Ask the agent of this node, tortie-node", (argv) => {
+    argv.options(AGENT_OPTIONS);
+    addShown(argv, context, "status", "What the agent does, waits for and has found", "Follow it, for instance through an upgrade");
+    addHealth(argv, context);
+    addShown(argv, context, "endpoints", "The endpoints of this node", "Follow pods that come and go");
+    addEndpoint(argv, context);
+    addPlain(argv, context, "config", "How the agent runs");
+    addPlain(argv, context, "metrics", "The agent's figures, as Prometheus reads them");
+    addLogLevel(argv, context);
+  });
 }
 
 function addShown(

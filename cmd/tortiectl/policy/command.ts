@@ -1,22 +1,16 @@
 import type { Argv, CommandModule } from "yargs";
-import { AGENT_OPTIONS, agentOptions, type CommandContext, OUTPUT_OPTIONS, outputOf, shown } from "../terminal.ts";
+import { AGENT_OPTIONS, agentOptions, type CommandContext, group, OUTPUT_OPTIONS, outputOf, shown } from "../terminal.ts";
 
 export function policyCommand(context: CommandContext): CommandModule {
-  return {
-    command: "policy",
-    describe: "Which traffic the policies allow on this node, and why a packet was dropped",
-    builder: (argv) => {
-      argv.options(AGENT_OPTIONS);
-      addList(argv, context);
-      addExplain(argv, context);
-      addDrops(argv, context);
-      addWait(argv, context);
-      addCheck(argv, context);
-      addOff(argv, context);
-      return argv.demandCommand(1);
-    },
-    handler: () => undefined,
-  };
+  return group("policy", "Which traffic the policies allow on this node, and why a packet was dropped", (argv) => {
+    argv.options(AGENT_OPTIONS);
+    addList(argv, context);
+    addExplain(argv, context);
+    addDrops(argv, context);
+    addWait(argv, context);
+    addCheck(argv, context);
+    addOff(argv, context);
+  });
 }
 
 function addList(argv: Argv, { terminal, finish }: CommandContext): void {
