@@ -2,7 +2,7 @@
 import type { Argv, CommandModule } from "yargs";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { StoreType } from "./migrate.ts";
-import { agentOptions, type CommandContext, command, group, JSON_OUTPUT, type Terminal } from "./terminal.ts";
+import { agentOptions, type CommandContext, command, group, JSON_OUTPUT, NET_DIR, type Terminal, textOption } from "./terminal.ts";
 
 const STORE_TYPES: readonly StoreType[] = ["local", "kubernetes", "etcdv3"];
 
@@ -18,25 +18,19 @@ function addMigrate(argv: Argv, context: CommandContext): void {
       command
         .option("from", { choices: STORE_TYPES, demandOption: true, describe: "The source" })
         .option("to", { choices: STORE_TYPES, demandOption: true, describe: "The target; ETCD_ENDPOINTS leads to etcdv3" })
-        .option("datastore", { type: "string", requiresArg: true, describe: "File of the local one, default /var/lib/tortie/tortie.db" })
-        .option("kubeconfig", { type: "string", requiresArg: true, describe: "Leads to kubernetes, default $KUBECONFIG" })
+        .option("datastore", textOption("File of the local one, default /var/lib/tortie/tortie.db"))
+        .option("kubeconfig", textOption("Leads to kubernetes, default $KUBECONFIG"))
         .option("dry-run", { type: "boolean", default: false, describe: "Compare the two, and change nothing" })
         .option("overwrite", { type: "boolean", default: false, describe: "Replace and remove what the target has otherwise" })
         .option("wait", { type: "number", default: 60, describe: "Seconds for pods that are being added" })
         .option("settle", { type: "number", default: 60, describe: "Seconds between pausing the datastores and reading them" })
-        .option("record", {
-          type: "string",
-          requiresArg: true,
-          default: "/var/lib/tortie/migration.json",
-          describe: "File that remembers a migration under way",
-        })
+        .option("record", { ...textOption("File that remembers a migration under way"), default: "/var/lib/tortie/migration.json" })
         .option("json", JSON_OUTPUT)
         .example("$0 datastore migrate --from local --to kubernetes --dry-run", "What would change"),
     handler: async (given) => context.finish(await (await import("./migrate.ts")).migrateStore(given, context.terminal)),
   });
 }
 
-const NET_DIR = { type: "string", default: "/etc/cni/net.d", describe: "Directory of network configurations", requiresArg: true } as const;
 const DRY_RUN = { type: "boolean", default: false, describe: "Say what would be done, and do nothing" } as const;
 
 export function installCommand(context: CommandContext) {
@@ -69,9 +63,9 @@ function installOptions(argv: Argv) {
   return argv
     .option("bin-dir", { type: "array", string: true, default: ["/opt/cni/bin"], describe: "Directory of plugins; may be given twice" })
     .option("net-dir", NET_DIR)
-    .option("source", { type: "string", default: process.execPath, describe: "The executable to install", requiresArg: true })
-    .option("plugins", { type: "string", describe: "Directory of further plugins to install, such as portmap", requiresArg: true })
-    .option("conflist", { type: "string", default: "10-tortie.conflist", describe: "Name of the configuration's file", requiresArg: true })
+    .option("source", { ...textOption("The executable to install"), default: process.execPath })
+    .option("plugins", textOption("Directory of further plugins to install, such as portmap"))
+    .option("conflist", { ...textOption("Name of the configuration's file"), default: "10-tortie.conflist" })
     .option("dry-run", DRY_RUN)
     .option("watch", { type: "boolean", default: false, describe: "Stay: renew the token, put back what was removed" })
     .option("health-port", { type: "number", describe: "With --watch: serve GET /healthz on this port of 127.0.0.1", requiresArg: true })
@@ -91,12 +85,12 @@ export function validateCommand(context: CommandContext) {
     builder: (argv) =>
       argv
         .positional("files", { type: "string", array: true, describe: 'JSON or YAML; "-" is standard input' })
-        .option("cni-bin-dir", {
-          type: "string",
-          requiresArg: true,
-          describe:
+        .option(
+          "cni-bin-dir",
+          textOption(
             "Folders of plugins, separated by ':', whose executables are asked for their versions; '' asks none; default: as for tortiectl cni",
-        })
+          ),
+        )
         .option("print-schema", { type: "boolean", default: false, describe: "Print the JSON Schema of a network configuration" })
         .option("json", JSON_OUTPUT)
         .example([

@@ -185,24 +185,44 @@ export function milliseconds(option: string, seconds: number): number {
 /** Names standard input in findings; a list from there has no folder of further plugins beside it. */
 export const STANDARD_INPUT = "/dev/stdin";
 
+/** Describes an option whose value is a text. */
+export function textOption(describe: string) {
+  return { type: "string", requiresArg: true, describe } as const;
+}
+
+/** Describes an option whose value is a number. */
+export function numberOption(describe: string, standard: number) {
+  return { type: "number", requiresArg: true, default: standard, describe } as const;
+}
+
+/** Describes an option that takes all words behind it, and may be repeated; without it the list is empty. */
+export function listOption(describe: string) {
+  const none: readonly string[] = [];
+  return { type: "array", string: true, requiresArg: true, default: none, describe } as const;
+}
+
+/** Describes an option that takes one word each time that it stands in a line. */
+export function repeatedOption(describe: string) {
+  return { type: "string", array: true, nargs: 1, describe } as const;
+}
+
 /** Describes the option of every command that prints something. */
 export const JSON_OUTPUT = { type: "boolean", default: false, describe: "Print JSON" } as const;
 
 /** Describes the options of every command that asks the agent. */
 export const AGENT_OPTIONS = {
-  socket: { type: "string", describe: `The agent's socket; default: TORTIE_SOCK, else ${DEFAULT_SOCKET}`, requiresArg: true },
+  socket: textOption(`The agent's socket; default: TORTIE_SOCK, else ${DEFAULT_SOCKET}`),
   json: { type: "boolean", default: false, describe: "Print the agent's answer as JSON" },
 } as const;
 
+/** Describes where a host's network configurations are. */
+export const NET_DIR = { ...textOption("Directory of network configurations"), default: "/etc/cni/net.d" };
+
 /** Describes which datastore a command is about. */
 export const STORE_OPTIONS = {
-  datastore: {
-    type: "string",
-    requiresArg: true,
-    describe: "File of a local datastore, default /var/lib/tortie/tortie.db; or etcdv3, which ETCD_ENDPOINTS leads to",
-  },
-  conf: { type: "string", requiresArg: true, describe: "Network configuration (list) whose datastore is meant" },
-  kubeconfig: { type: "string", requiresArg: true, describe: "Kubernetes cluster that this file leads to" },
+  datastore: textOption("File of a local datastore, default /var/lib/tortie/tortie.db; or etcdv3, which ETCD_ENDPOINTS leads to"),
+  conf: textOption("Network configuration (list) whose datastore is meant"),
+  kubeconfig: textOption("Kubernetes cluster that this file leads to"),
 } as const;
 
 /** Takes the options as they are: yargs has judged the types. */

@@ -1,5 +1,5 @@
 /** Describes `tortiectl bundle`. Loads what it does when called. */
-import { AGENT_OPTIONS, agentOptions, type CommandContext, command } from "../terminal.ts";
+import { AGENT_OPTIONS, agentOptions, type CommandContext, command, listOption, NET_DIR, numberOption, textOption } from "../terminal.ts";
 
 export function bundleCommand(context: CommandContext) {
   return command({
@@ -7,37 +7,14 @@ export function bundleCommand(context: CommandContext) {
     describe: "Write an archive for a bug report: versions, doctor's report, logs, configuration and the kernel's state, without secrets",
     builder: (argv) =>
       argv
-        .option("output", {
-          alias: "o",
-          type: "string",
-          requiresArg: true,
-          describe: "The archive; default: tortie-bundle-HOST-TIME.tar.gz",
-        })
-        .option("kubeconfig", { type: "string", requiresArg: true, describe: "Add the node's objects of the cluster that it leads to" })
-        .option("node", {
-          type: "string",
-          requiresArg: true,
-          describe: "With --kubeconfig: the node; default: this host's name, if it is one",
-        })
-        .option("net-dir", {
-          type: "string",
-          requiresArg: true,
-          default: "/etc/cni/net.d",
-          describe: "Directory of network configurations",
-        })
-        .option("cni-path", {
-          type: "string",
-          requiresArg: true,
-          describe: "Folders of plugins, separated by ':'; default as for tortiectl cni",
-        })
-        .option("log", { type: "array", string: true, default: [], requiresArg: true, describe: "A further log, may be repeated" })
+        .option("output", { ...textOption("The archive; default: tortie-bundle-HOST-TIME.tar.gz"), alias: "o" })
+        .option("kubeconfig", textOption("Add the node's objects of the cluster that it leads to"))
+        .option("node", textOption("With --kubeconfig: the node; default: this host's name, if it is one"))
+        .option("net-dir", NET_DIR)
+        .option("cni-path", textOption("Folders of plugins, separated by ':'; default as for tortiectl cni"))
+        .option("log", listOption("A further log, may be repeated"))
         .option("socket", AGENT_OPTIONS.socket)
-        .option("max-size", {
-          type: "number",
-          default: 24,
-          requiresArg: true,
-          describe: "MiB of all that is put into it, before compression",
-        })
+        .option("max-size", numberOption("MiB of all that is put into it, before compression", 24))
         .option("json", { type: "boolean", default: false, describe: "Print what it holds as JSON" })
         .example([
           ["sudo $0 bundle", "What this host can tell"],

@@ -1,6 +1,16 @@
 /** Describes the commands of `kubectl tortie` about the whole cluster. Loads what a command does when it is called. */
 import type { Argv } from "yargs";
-import { type CommandContext, JSON_OUTPUT, milliseconds, OUTPUT_OPTIONS, outputOf, shown } from "../terminal.ts";
+import {
+  type CommandContext,
+  JSON_OUTPUT,
+  milliseconds,
+  numberOption,
+  OUTPUT_OPTIONS,
+  outputOf,
+  repeatedOption,
+  shown,
+  textOption,
+} from "../terminal.ts";
 
 export function addClusterCommands(parser: Argv, context: CommandContext): Argv {
   addDoctor(parser, context);
@@ -17,13 +27,7 @@ function addDoctor(argv: Argv, { terminal, finish }: CommandContext): void {
     describe: "Ask the cluster and, in its agents' pods, every node what is wrong and what to do next; exit status 1 where something is",
     builder: (command) =>
       asked(command)
-        .option("node", {
-          type: "string",
-          array: true,
-          nargs: 1,
-          default: [],
-          describe: "Ask this node alone, may be repeated; default: all",
-        })
+        .option("node", { ...repeatedOption("Ask this node alone, may be repeated; default: all"), default: [] })
         .option("json", JSON_OUTPUT)
         .example("$0 doctor --node node-7", "One node, and what concerns the whole cluster"),
     handler: async ({ node, timeout, ...given }) => {
@@ -39,7 +43,7 @@ function addEndpoints(argv: Argv, { terminal, finish }: CommandContext): void {
     describe: "Pods with their addresses, nodes, states and problems",
     builder: (command) =>
       cluster(command)
-        .option("namespace", { alias: "n", type: "string", requiresArg: true, describe: "Default: the context's" })
+        .option("namespace", { ...textOption("Default: the context's"), alias: "n" })
         .option("all-namespaces", { alias: "A", type: "boolean", default: false, describe: "All of them" })
         .options(OUTPUT_OPTIONS)
         .option("json", JSON_OUTPUT)
@@ -63,9 +67,9 @@ function addExplain(argv: Argv, { terminal, finish }: CommandContext): void {
           describe: "pod, ip, interface, container; or a word of docs/reference/errors.md",
         })
         .positional("name", { type: "string", describe: "NAMESPACE/POD or POD, address, name of the host end, container id" })
-        .option("namespace", { alias: "n", type: "string", requiresArg: true, describe: "Of a POD; default: the context's" })
-        .option("at", { type: "string", requiresArg: true, describe: "What was so at that time, RFC 3339" })
-        .option("node", { type: "string", requiresArg: true, describe: "Ask this node; default: the one that knows" })
+        .option("namespace", { ...textOption("Of a POD; default: the context's"), alias: "n" })
+        .option("at", textOption("What was so at that time, RFC 3339"))
+        .option("node", textOption("Ask this node; default: the one that knows"))
         .option("json", JSON_OUTPUT)
         .example([
           ["$0 explain pod shop/web", "Of its node's agent"],
@@ -101,7 +105,7 @@ function addBlocks(argv: Argv, { terminal, finish }: CommandContext): void {
     describe: "The blocks of addresses, whose they are and how full",
     builder: (command) =>
       cluster(command)
-        .option("node", { type: "string", requiresArg: true, describe: "Those of this node alone" })
+        .option("node", textOption("Those of this node alone"))
         .options(OUTPUT_OPTIONS)
         .option("json", JSON_OUTPUT)
         .example("$0 blocks --node node-7", "Which blocks a node has claimed"),
@@ -114,13 +118,13 @@ function addBlocks(argv: Argv, { terminal, finish }: CommandContext): void {
 
 function cluster(command: Argv) {
   return command
-    .option("kubeconfig", { type: "string", requiresArg: true, describe: "Default: KUBECONFIG, else ~/.kube/config" })
-    .option("context", { type: "string", requiresArg: true, describe: "Context of that file; default: its current one" });
+    .option("kubeconfig", textOption("Default: KUBECONFIG, else ~/.kube/config"))
+    .option("context", textOption("Context of that file; default: its current one"));
 }
 
 /** Describes what a command takes that asks the agents' pods. */
 function asked(command: Argv) {
   return cluster(command)
-    .option("agent-namespace", { type: "string", requiresArg: true, default: "kube-system", describe: "Where the agents' pods are" })
-    .option("timeout", { type: "number", requiresArg: true, default: 30, describe: "Seconds that a node may take to answer" });
+    .option("agent-namespace", { ...textOption("Where the agents' pods are"), default: "kube-system" })
+    .option("timeout", numberOption("Seconds that a node may take to answer", 30));
 }

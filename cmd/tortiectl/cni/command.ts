@@ -1,6 +1,6 @@
 /** Describes `tortiectl cni`, the runtime's side of the specification over a conflist. Loads what it does when one of its verbs is called. */
 import type { Argv, CommandModule, Options } from "yargs";
-import { type CommandContext, group } from "../terminal.ts";
+import { type CommandContext, group, numberOption, repeatedOption, textOption } from "../terminal.ts";
 import type { CniVerb } from "./run.ts";
 
 const VERBS: Readonly<Record<CniVerb, string>> = {
@@ -24,44 +24,21 @@ const EXAMPLES: Readonly<Record<CniVerb, [string, string][]>> = {
 
 /** Hides options where the verb is about a whole network. */
 const OF_ATTACHMENT = {
-  "container-id": { type: "string", requiresArg: true, describe: "Default: made from the namespace's path" },
-  ifname: { type: "string", requiresArg: true, default: "eth0", describe: "Interface inside the namespace" },
-  args: { type: "string", requiresArg: true, describe: "CNI_ARGS: KEY=VALUE;KEY=VALUE" },
-  "port-mapping": {
-    type: "string",
-    array: true,
-    nargs: 1,
-    describe: "[HOST-IP:]HOST-PORT:POD-PORT[/tcp|udp|sctp], may be repeated",
-  },
-  bandwidth: {
-    type: "string",
-    requiresArg: true,
-    describe: "ingress=8M,egress=8M[,ingressBurst=…,egressBurst=…] in bits (per second)",
-  },
-  mac: { type: "string", requiresArg: true, describe: "MAC of the interface" },
-  ips: { type: "string", array: true, nargs: 1, describe: "Address to ask for, may be repeated" },
-  "capability-args": { type: "string", requiresArg: true, describe: "All capability arguments as a JSON object" },
+  "container-id": textOption("Default: made from the namespace's path"),
+  ifname: { ...textOption("Interface inside the namespace"), default: "eth0" },
+  args: textOption("CNI_ARGS: KEY=VALUE;KEY=VALUE"),
+  "port-mapping": repeatedOption("[HOST-IP:]HOST-PORT:POD-PORT[/tcp|udp|sctp], may be repeated"),
+  bandwidth: textOption("ingress=8M,egress=8M[,ingressBurst=…,egressBurst=…] in bits (per second)"),
+  mac: textOption("MAC of the interface"),
+  ips: repeatedOption("Address to ask for, may be repeated"),
+  "capability-args": textOption("All capability arguments as a JSON object"),
 } as const satisfies Readonly<Record<string, Options>>;
 
 const OF_EVERY_VERB = {
-  valid: {
-    type: "string",
-    array: true,
-    nargs: 1,
-    describe: "CONTAINER-ID:IFNAME that is alive, may be repeated; default: cached attachments whose namespace exists",
-  },
-  "cni-path": {
-    type: "string",
-    requiresArg: true,
-    describe: "Folders of plugins, separated by ':'; default: $CNI_PATH, else tortie's own folder and the usual ones",
-  },
-  "cache-dir": {
-    type: "string",
-    requiresArg: true,
-    default: "/var/lib/cni",
-    describe: "Results are kept in its folder results, as libcni does",
-  },
-  timeout: { type: "number", requiresArg: true, default: 120, describe: "Seconds a plugin may take" },
+  valid: repeatedOption("CONTAINER-ID:IFNAME that is alive, may be repeated; default: cached attachments whose namespace exists"),
+  "cni-path": textOption("Folders of plugins, separated by ':'; default: $CNI_PATH, else tortie's own folder and the usual ones"),
+  "cache-dir": { ...textOption("Results are kept in its folder results, as libcni does"), default: "/var/lib/cni" },
+  timeout: numberOption("Seconds a plugin may take", 120),
   strict: {
     type: "boolean",
     default: false,

@@ -1,18 +1,14 @@
 /** Describes `tortiectl connectivity`. Loads what it does when one of its verbs is called. */
 import type { Argv, CommandModule } from "yargs";
 import { CHECKS } from "../../../doctor/connectivity/world.ts";
-import { type CommandContext, group, JSON_OUTPUT } from "../terminal.ts";
+import { type CommandContext, group, JSON_OUTPUT, listOption, numberOption, textOption } from "../terminal.ts";
 
 /** Leads to where a test runs. */
 const PLACE = {
-  kubeconfig: { type: "string", requiresArg: true, describe: "Test a cluster by this file, default $KUBECONFIG; without one, this host" },
-  conflist: { type: "string", requiresArg: true, describe: "On a host: the list; default: the first one of /etc/cni/net.d" },
-  "cni-path": {
-    type: "string",
-    requiresArg: true,
-    describe: "On a host: folders of plugins, separated by ':'; default as for tortiectl cni",
-  },
-  "cache-dir": { type: "string", requiresArg: true, default: "/var/lib/cni", describe: "On a host: where results of ADD are kept" },
+  kubeconfig: textOption("Test a cluster by this file, default $KUBECONFIG; without one, this host"),
+  conflist: textOption("On a host: the list; default: the first one of /etc/cni/net.d"),
+  "cni-path": textOption("On a host: folders of plugins, separated by ':'; default as for tortiectl cni"),
+  "cache-dir": { ...textOption("On a host: where results of ADD are kept"), default: "/var/lib/cni" },
   json: JSON_OUTPUT,
 } as const;
 
@@ -31,26 +27,14 @@ function addTest(argv: Argv, { terminal, finish }: CommandContext): void {
     builder: (command) =>
       command
         .options(PLACE)
-        .option("node", {
-          type: "array",
-          string: true,
-          default: [],
-          requiresArg: true,
-          describe: "In a cluster: a node, may be repeated; default: the first two that are Ready",
-        })
-        .option("image", { type: "string", requiresArg: true, describe: "In a cluster: an image with tortiectl; default: the agent's" })
+        .option("node", listOption("In a cluster: a node, may be repeated; default: the first two that are Ready"))
+        .option("image", textOption("In a cluster: an image with tortiectl; default: the agent's"))
         .option("only", { choices: CHECKS, array: true, describe: "A check that is wanted, may be repeated; default: all" })
-        .option("egress", {
-          type: "array",
-          string: true,
-          default: [],
-          requiresArg: true,
-          describe: "ADDRESS:PORT of something outside; default: the API server, or the host's name servers",
-        })
-        .option("dns-server", { type: "string", requiresArg: true, describe: "ADDRESS[:PORT] of a name server; default: the pods' own" })
-        .option("dns-name", { type: "string", requiresArg: true, describe: "A name to look up" })
-        .option("timeout", { type: "number", default: 4, requiresArg: true, describe: "Seconds for one answer" })
-        .option("pods-timeout", { type: "number", default: 90, requiresArg: true, describe: "In a cluster: seconds until the pods run" })
+        .option("egress", listOption("ADDRESS:PORT of something outside; default: the API server, or the host's name servers"))
+        .option("dns-server", textOption("ADDRESS[:PORT] of a name server; default: the pods' own"))
+        .option("dns-name", textOption("A name to look up"))
+        .option("timeout", numberOption("Seconds for one answer", 4))
+        .option("pods-timeout", numberOption("In a cluster: seconds until the pods run", 90))
         .example([
           ["sudo $0 connectivity test", "On a host, by its own list"],
           ["$0 connectivity test --kubeconfig ~/.kube/config --node n1 --node n2", "In a cluster, between two nodes"],

@@ -1,6 +1,5 @@
 /** Describes `tortiectl doctor`. Loads what it does when called. */
-import { DEFAULT_SOCKET } from "../../../handover/run-directory.ts";
-import { agentOptions, type CommandContext, command, JSON_OUTPUT } from "../terminal.ts";
+import { AGENT_OPTIONS, agentOptions, type CommandContext, command, JSON_OUTPUT, NET_DIR, numberOption, textOption } from "../terminal.ts";
 
 export function doctorCommand(context: CommandContext) {
   return command({
@@ -9,34 +8,12 @@ export function doctorCommand(context: CommandContext) {
     builder: (argv) =>
       argv
         .option("cluster", { type: "boolean", default: false, describe: "Ask the API server about all nodes instead; no agent is needed" })
-        .option("kubeconfig", {
-          type: "string",
-          requiresArg: true,
-          describe: "With --cluster: leads to the API server, default $KUBECONFIG, then ~/.kube/config",
-        })
-        .option("namespace", {
-          type: "string",
-          requiresArg: true,
-          default: "kube-system",
-          describe: "With --cluster: where agents and controller run",
-        })
-        .option("wait", { type: "number", requiresArg: true, default: 0, describe: "Ask again for so many seconds, until nothing fails" })
-        .option("net-dir", {
-          type: "string",
-          requiresArg: true,
-          default: "/etc/cni/net.d",
-          describe: "Directory of network configurations",
-        })
-        .option("cni-bin-dir", {
-          type: "string",
-          requiresArg: true,
-          describe: "Folders of plugins, separated by ':'; default: as for tortiectl cni",
-        })
-        .option("socket", {
-          type: "string",
-          requiresArg: true,
-          describe: `The agent's socket; default: TORTIE_SOCK, else ${DEFAULT_SOCKET}`,
-        })
+        .option("kubeconfig", textOption("With --cluster: leads to the API server, default $KUBECONFIG, then ~/.kube/config"))
+        .option("namespace", { ...textOption("With --cluster: where agents and controller run"), default: "kube-system" })
+        .option("wait", numberOption("Ask again for so many seconds, until nothing fails", 0))
+        .option("net-dir", NET_DIR)
+        .option("cni-bin-dir", textOption("Folders of plugins, separated by ':'; default: as for tortiectl cni"))
+        .option("socket", AGENT_OPTIONS.socket)
         .option("json", JSON_OUTPUT)
         .example([
           ["sudo $0 doctor", "What keeps pods of this host from their network"],

@@ -2,7 +2,7 @@
 import type { Argv } from "yargs";
 import type { SubjectKind } from "../../../doctor/explain/explanation.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
-import { AGENT_OPTIONS, type CommandContext, command } from "../terminal.ts";
+import { AGENT_OPTIONS, type CommandContext, command, JSON_OUTPUT, NET_DIR, STORE_OPTIONS, textOption } from "../terminal.ts";
 import type { HereOptions } from "./sources.ts";
 
 const KINDS: readonly SubjectKind[] = ["pod", "ip", "interface", "container"];
@@ -10,16 +10,11 @@ const KINDS: readonly SubjectKind[] = ["pod", "ip", "interface", "container"];
 /** Lists the options of every command that looks at this host as a whole. */
 export const HERE_OPTIONS = {
   socket: AGENT_OPTIONS.socket,
-  json: { type: "boolean", default: false, describe: "Print JSON" },
-  datastore: {
-    type: "string",
-    requiresArg: true,
-    describe: "File of a local datastore, or etcdv3; default: what the network configuration of this host names",
-  },
-  conf: { type: "string", requiresArg: true, describe: "Network configuration (list) whose datastore is meant" },
-  kubeconfig: { type: "string", requiresArg: true, describe: "Kubernetes cluster that this file leads to" },
-  "net-dir": { type: "string", default: "/etc/cni/net.d", requiresArg: true, describe: "Directory of network configurations" },
-  "cache-dir": { type: "string", default: "/var/lib/cni", requiresArg: true, describe: "Directory in which runtimes keep results" },
+  json: JSON_OUTPUT,
+  ...STORE_OPTIONS,
+  datastore: textOption("File of a local datastore, or etcdv3; default: what the network configuration of this host names"),
+  "net-dir": NET_DIR,
+  "cache-dir": { ...textOption("Directory in which runtimes keep results"), default: "/var/lib/cni" },
 } as const;
 
 /** Takes the options as they are: yargs has judged the types. */
@@ -48,7 +43,7 @@ export function explainCommand({ terminal, finish }: CommandContext) {
           describe: "NAMESPACE/NAME of a pod, an address, a host interface, a container id or how it begins",
         })
         .options(HERE_OPTIONS)
-        .option("at", { type: "string", requiresArg: true, describe: "A time in the past, such as 2026-11-26T09:30:00Z" })
+        .option("at", textOption("A time in the past, such as 2026-11-26T09:30:00Z"))
         .example([
           ["$0 explain pod default/web", "Why the pod has no network, or which one"],
           ["$0 explain ip 10.244.9.3 --at 2026-11-26T09:30:00Z", "Who had the address then"],

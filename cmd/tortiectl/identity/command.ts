@@ -1,17 +1,13 @@
 import type { Argv, CommandModule } from "yargs";
 import { DEFAULT_SOCKET } from "../../../handover/run-directory.ts";
-import { AGENT_OPTIONS, type CommandContext, group, JSON_OUTPUT, OUTPUT_OPTIONS, outputOf, shown } from "../terminal.ts";
+import { AGENT_OPTIONS, type CommandContext, group, JSON_OUTPUT, OUTPUT_OPTIONS, outputOf, shown, textOption } from "../terminal.ts";
 import type { IdentitySource } from "./run.ts";
 
 export function identityCommand(context: CommandContext): CommandModule {
   return group("identity", "The numbers of sets of labels", (argv) => {
     argv
       .option("socket", AGENT_OPTIONS.socket)
-      .option("kubeconfig", {
-        type: "string",
-        describe: "Ask the API server and not the agent; default: KUBECONFIG, unless --socket is given",
-        requiresArg: true,
-      })
+      .option("kubeconfig", textOption("Ask the API server and not the agent; default: KUBECONFIG, unless --socket is given"))
       .option("json", JSON_OUTPUT);
     addList(argv, context);
     addShow(argv, context);

@@ -1,6 +1,19 @@
 /** Describes `tortiectl ipam`, which is about the addresses of a datastore. Loads what a verb does when it is called. */
 import type { Argv, CommandModule } from "yargs";
-import { AGENT_OPTIONS, agentOptions, type CommandContext, group, OUTPUT_OPTIONS, outputOf, STORE_OPTIONS, shown } from "../terminal.ts";
+import {
+  AGENT_OPTIONS,
+  agentOptions,
+  type CommandContext,
+  group,
+  JSON_OUTPUT,
+  numberOption,
+  OUTPUT_OPTIONS,
+  outputOf,
+  repeatedOption,
+  STORE_OPTIONS,
+  shown,
+  textOption,
+} from "../terminal.ts";
 
 export function ipamCommand(context: CommandContext): CommandModule {
   return group("ipam", "Show, check and change the addresses that a datastore holds", (argv) => {
@@ -20,7 +33,7 @@ function addShow(argv: Argv, context: CommandContext): void {
       storeOptions(command)
         .options(OUTPUT_OPTIONS)
         .option("blocks", { type: "boolean", default: false, describe: "Each block with its owner and a map of its addresses" })
-        .option("ip", { type: "string", requiresArg: true, describe: "Who has this address" })
+        .option("ip", textOption("Who has this address"))
         .example([
           ["$0 ipam show --blocks --kubeconfig ~/.kube/config", "How full a cluster's pools and blocks are"],
           ["$0 ipam show --ip 10.244.9.3", "Who has an address of the local datastore"],
@@ -40,19 +53,9 @@ function addCheck(argv: Argv, context: CommandContext): void {
     builder: (command) =>
       lockOption(storeOptions(command))
         .option("repair", { type: "boolean", default: false, describe: "Mend what can be mended; without it nothing is changed" })
-        .option("grace", {
-          type: "number",
-          requiresArg: true,
-          default: 900,
-          describe: "Seconds for which an address may have no endpoint yet",
-        })
+        .option("grace", numberOption("Seconds for which an address may have no endpoint yet", 900))
         .option("strict", { type: "boolean", default: false, describe: "Also judge addresses of nodes that record no endpoint at all" })
-        .option("settle", {
-          type: "number",
-          requiresArg: true,
-          default: 1,
-          describe: "Seconds before the second look, for operations under way to end",
-        })
+        .option("settle", numberOption("Seconds before the second look, for operations under way to end", 1))
         .example("$0 ipam check --repair --kubeconfig ~/.kube/config", "Mend what contradicts itself"),
     handler: async (given) => context.finish(await (await import("./check.ts")).checkStore(given, context.terminal)),
   });
@@ -64,9 +67,9 @@ function addRelease(argv: Argv, context: CommandContext): void {
     describe: "Release addresses at once, whoever holds them",
     builder: (command) =>
       lockOption(storeOptions(command))
-        .option("ip", { type: "string", array: true, nargs: 1, describe: "This address, may be repeated" })
-        .option("handle", { type: "string", array: true, nargs: 1, describe: "All addresses of this handle, may be repeated" })
-        .option("container", { type: "string", array: true, nargs: 1, describe: "All addresses of this container id, in any network" })
+        .option("ip", repeatedOption("This address, may be repeated"))
+        .option("handle", repeatedOption("All addresses of this handle, may be repeated"))
+        .option("container", repeatedOption("All addresses of this container id, in any network"))
         .example("$0 ipam release --ip 10.244.9.3 --ip 10.244.9.4", "Two addresses of containers that are gone"),
     handler: async (given) => context.finish(await (await import("./release.ts")).releaseAddresses(given, context.terminal)),
   });
@@ -99,7 +102,7 @@ function addHistory(argv: Argv, context: CommandContext): void {
       command
         .positional("address", { type: "string", describe: "Default: all, the newest first" })
         .options(AGENT_OPTIONS)
-        .option("at", { type: "string", requiresArg: true, describe: "Only who had it then, such as 2026-11-26T09:30:00Z" })
+        .option("at", textOption("Only who had it then, such as 2026-11-26T09:30:00Z"))
         .example("$0 ipam history 10.244.9.3", "Everybody who had the address"),
     handler: async (given) => {
       const { ipamHistory } = await import("./history.ts");
@@ -111,7 +114,7 @@ function addHistory(argv: Argv, context: CommandContext): void {
 function storeOptions(command: Argv) {
   return command
     .options(STORE_OPTIONS)
-    .option("json", { type: "boolean", default: false, describe: "Print JSON" })
+    .option("json", JSON_OUTPUT)
     .conflicts({ datastore: ["conf", "kubeconfig"], kubeconfig: "conf" });
 }
 

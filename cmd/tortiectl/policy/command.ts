@@ -1,5 +1,15 @@
 import type { Argv, CommandModule } from "yargs";
-import { AGENT_OPTIONS, agentOptions, type CommandContext, group, OUTPUT_OPTIONS, outputOf, shown } from "../terminal.ts";
+import {
+  AGENT_OPTIONS,
+  agentOptions,
+  type CommandContext,
+  group,
+  numberOption,
+  OUTPUT_OPTIONS,
+  outputOf,
+  shown,
+  textOption,
+} from "../terminal.ts";
 
 export function policyCommand(context: CommandContext): CommandModule {
   return group("policy", "Which traffic the policies allow on this node, and why a packet was dropped", (argv) => {
@@ -77,9 +87,9 @@ function addWait(argv: Argv, { terminal, finish }: CommandContext): void {
     describe: "Wait until the kernel holds what the policies say; exit status 1 when it does not within the time",
     builder: (command) =>
       command
-        .option("policy", { type: "string", requiresArg: true, describe: "NAMESPACE/NAME; default: all" })
-        .option("resource-version", { type: "string", requiresArg: true, describe: "Of the policy; default: what the server has now" })
-        .option("timeout", { type: "number", default: 30, requiresArg: true, describe: "Seconds, 300 at most" })
+        .option("policy", textOption("NAMESPACE/NAME; default: all"))
+        .option("resource-version", textOption("Of the policy; default: what the server has now"))
+        .option("timeout", numberOption("Seconds, 300 at most", 30))
         .example("$0 policy wait --policy shop/close", "After kubectl apply"),
     handler: async (given) => {
       const { wait } = await import("./wait.ts");
