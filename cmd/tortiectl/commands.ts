@@ -2,7 +2,8 @@
 import type { Argv, CommandModule } from "yargs";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { StoreType } from "./migrate.ts";
-import { agentOptions, type CommandContext, command, group, JSON_OUTPUT, NET_DIR, type Terminal, textOption } from "./terminal.ts";
+import { agentOptions, type CommandContext, command, flagOption, group, JSON_OUTPUT, NET_DIR, textOption } from "./options.ts";
+import type { Terminal } from "./terminal.ts";
 
 const STORE_TYPES: readonly StoreType[] = ["local", "kubernetes", "etcdv3"];
 
@@ -20,8 +21,8 @@ function addMigrate(argv: Argv, context: CommandContext): void {
         .option("to", { choices: STORE_TYPES, demandOption: true, describe: "The target; ETCD_ENDPOINTS leads to etcdv3" })
         .option("datastore", textOption("File of the local one, default /var/lib/tortie/tortie.db"))
         .option("kubeconfig", textOption("Leads to kubernetes, default $KUBECONFIG"))
-        .option("dry-run", { type: "boolean", default: false, describe: "Compare the two, and change nothing" })
-        .option("overwrite", { type: "boolean", default: false, describe: "Replace and remove what the target has otherwise" })
+        .option("dry-run", flagOption("Compare the two, and change nothing"))
+        .option("overwrite", flagOption("Replace and remove what the target has otherwise"))
         .option("wait", { type: "number", default: 60, describe: "Seconds for pods that are being added" })
         .option("settle", { type: "number", default: 60, describe: "Seconds between pausing the datastores and reading them" })
         .option("record", { ...textOption("File that remembers a migration under way"), default: "/var/lib/tortie/migration.json" })
@@ -31,7 +32,7 @@ function addMigrate(argv: Argv, context: CommandContext): void {
   });
 }
 
-const DRY_RUN = { type: "boolean", default: false, describe: "Say what would be done, and do nothing" } as const;
+const DRY_RUN = flagOption("Say what would be done, and do nothing");
 
 export function installCommand(context: CommandContext) {
   return command({
@@ -50,8 +51,8 @@ export function uninstallCommand(context: CommandContext) {
       argv
         .option("net-dir", NET_DIR)
         .option("dry-run", DRY_RUN)
-        .option("wait", { type: "boolean", default: false, describe: "Leave what pods need until none of this host has Tortie's network" })
-        .option("stay", { type: "boolean", default: false, describe: "Do not end when it is done, as a DaemonSet needs it" })
+        .option("wait", flagOption("Leave what pods need until none of this host has Tortie's network"))
+        .option("stay", flagOption("Do not end when it is done, as a DaemonSet needs it"))
         .option("json", JSON_OUTPUT)
         .example("$0 uninstall --wait", "Once no pod of this host has Tortie's network"),
     handler: async (given) =>
@@ -67,9 +68,9 @@ function installOptions(argv: Argv) {
     .option("plugins", textOption("Directory of further plugins to install, such as portmap"))
     .option("conflist", { ...textOption("Name of the configuration's file"), default: "10-tortie.conflist" })
     .option("dry-run", DRY_RUN)
-    .option("watch", { type: "boolean", default: false, describe: "Stay: renew the token, put back what was removed" })
+    .option("watch", flagOption("Stay: renew the token, put back what was removed"))
     .option("health-port", { type: "number", describe: "With --watch: serve GET /healthz on this port of 127.0.0.1", requiresArg: true })
-    .option("force", { type: "boolean", default: false, describe: "Install even where the preflight finds something missing" })
+    .option("force", flagOption("Install even where the preflight finds something missing"))
     .option("json", JSON_OUTPUT)
     .example([
       ["$0 install --dry-run", "What this host lacks, and what would be done"],
@@ -91,7 +92,7 @@ export function validateCommand(context: CommandContext) {
             "Folders of plugins, separated by ':', whose executables are asked for their versions; '' asks none; default: as for tortiectl cni",
           ),
         )
-        .option("print-schema", { type: "boolean", default: false, describe: "Print the JSON Schema of a network configuration" })
+        .option("print-schema", flagOption("Print the JSON Schema of a network configuration"))
         .option("json", JSON_OUTPUT)
         .example([
           ["$0 validate 10-pods.conflist pools.yaml", "Before a runtime or a cluster meets them"],

@@ -3,7 +3,7 @@
 import { readdirSync } from "node:fs";
 import type { CommandModule } from "yargs";
 import { DEFAULT_SOCKET } from "../../handover/run-directory.ts";
-import type { CommandContext } from "./terminal.ts";
+import type { CommandContext } from "./options.ts";
 import { commandNamedBy, type HelpOf, isValue, optionBefore } from "./usage.ts";
 
 /** Begins a command line that asks what may come next; scripts of earlier versions say the same. */

@@ -12,7 +12,8 @@ import { validateCommand } from "./commands.ts";
 import { identityCommand } from "./identity/command.ts";
 import { ipamCommand } from "./ipam/command.ts";
 import { type Program, runLine } from "./line.ts";
-import { type CommandContext, processTerminal, reportError, type Terminal } from "./terminal.ts";
+import type { CommandContext } from "./options.ts";
+import { processTerminal, reportError, type Terminal } from "./terminal.ts";
 
 const KUBECTL_TORTIE: Program = {
   name: "kubectl tortie",

@@ -3,7 +3,8 @@ import yargs, { type Argv } from "yargs";
 import { refuseRuntimeVariables } from "../../lib/system/privileges.ts";
 import { VERSION } from "../output.ts";
 import { ASKS, complete } from "./completion.ts";
-import { type CommandContext, JSON_OUTPUT, NO_COLORS, reportError, STANDARD_INPUT, type Terminal, UsageError } from "./terminal.ts";
+import { type CommandContext, JSON_OUTPUT } from "./options.ts";
+import { NO_COLORS, reportError, STANDARD_INPUT, type Terminal, UsageError } from "./terminal.ts";
 import { explainUsage, refuseTwice } from "./usage.ts";
 
 /** Is a program with commands. */

@@ -11,9 +11,10 @@ import { identityCommand } from "./identity/command.ts";
 import { ipamCommand } from "./ipam/command.ts";
 import { type Program, runLine } from "./line.ts";
 import { nodeCommand } from "./node/command.ts";
+import type { CommandContext } from "./options.ts";
 import { policyCommand } from "./policy/command.ts";
 import { repairCommand } from "./repair/command.ts";
-import { type CommandContext, processTerminal, type Terminal } from "./terminal.ts";
+import { processTerminal, type Terminal } from "./terminal.ts";
 import { uiCommand } from "./ui/command.ts";
 
 const TORTIECTL: Program = {

@@ -7,7 +7,8 @@ import { stringifyJson } from "../../lib/json/value.ts";
 import { isForeign, type KindDifference } from "../../migration/difference.ts";
 import { compareStores, migrate, type Side } from "../../migration/migrate.ts";
 import { openStore, type Store } from "./ipam/store.ts";
-import { columns, milliseconds, type Terminal } from "./terminal.ts";
+import { milliseconds } from "./options.ts";
+import { columns, type Terminal } from "./terminal.ts";
 
 /** Equals the configuration's own default. */
 const LOCAL_FILE = "/var/lib/tortie/tortie.db";

@@ -4,8 +4,6 @@
  */
 
 import picocolors from "picocolors";
-import type { Argv, CommandModule } from "yargs";
-import { DEFAULT_SOCKET } from "../../handover/run-directory.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import { type ErrorWord, messageOf, namingPrivilege, TortieError } from "../../lib/errors/errors.ts";
 import { escapeControlsInLines, excerpt } from "../../lib/log/format.ts";
@@ -112,30 +110,6 @@ export function columns(rows: readonly (readonly string[])[], indent = "  "): re
   );
 }
 
-/** Has what a subcommand gets: where to write, and how to say its exit status. */
-export interface CommandContext {
-  readonly terminal: Terminal;
-  finish(status: number): void;
-}
-
-/** Gives a command the types of the options that its builder declares. */
-export function command<T>(module: CommandModule<object, T>): CommandModule<object, T> {
-  return module;
-}
-
-/** Describes a command that does nothing by itself, but for the commands below it. */
-export function group(name: string, describe: string, add: (argv: Argv) => void): CommandModule {
-  return {
-    command: name,
-    describe,
-    builder: (argv) => {
-      add(argv);
-      return argv.demandCommand(1);
-    },
-    handler: () => undefined,
-  };
-}
-
 /** Lists words that say that the command line is at fault, not what it was about. */
 const USAGE_WORDS: readonly ErrorWord[] = ["subcommand-unknown", "argument-missing", "option-invalid"];
 
@@ -176,74 +150,8 @@ export function printError(terminal: Terminal, error: ErrorAsJson): void {
 /** Says that the command line itself is wrong: exit status 2. */
 export class UsageError extends Error {}
 
-/** Converts an option that is given in seconds. @throws TortieError `option-invalid` */
-export function milliseconds(option: string, seconds: number): number {
-  if (Number.isFinite(seconds) && seconds >= 0) return seconds * 1000;
-  throw new TortieError("option-invalid", `--${option} wants a number of seconds`);
-}
-
 /** Names standard input in findings; a list from there has no folder of further plugins beside it. */
 export const STANDARD_INPUT = "/dev/stdin";
-
-/** Describes an option whose value is a text. */
-export function textOption(describe: string) {
-  return { type: "string", requiresArg: true, describe } as const;
-}
-
-/** Describes an option whose value is a number. */
-export function numberOption(describe: string, standard: number) {
-  return { type: "number", requiresArg: true, default: standard, describe } as const;
-}
-
-/** Describes an option that takes all words behind it, and may be repeated; without it the list is empty. */
-export function listOption(describe: string) {
-  const none: readonly string[] = [];
-  return { type: "array", string: true, requiresArg: true, default: none, describe } as const;
-}
-
-/** Describes an option that takes one word each time that it stands in a line. */
-export function repeatedOption(describe: string) {
-  return { type: "string", array: true, nargs: 1, describe } as const;
-}
-
-/** Describes the option of every command that prints something. */
-export const JSON_OUTPUT = { type: "boolean", default: false, describe: "Print JSON" } as const;
-
-/** Describes the options of every command that asks the agent. */
-export const AGENT_OPTIONS = {
-  socket: textOption(`The agent's socket; default: TORTIE_SOCK, else ${DEFAULT_SOCKET}`),
-  json: { type: "boolean", default: false, describe: "Print the agent's answer as JSON" },
-} as const;
-
-/** Describes where a host's network configurations are. */
-export const NET_DIR = { ...textOption("Directory of network configurations"), default: "/etc/cni/net.d" };
-
-/** Describes which datastore a command is about. */
-export const STORE_OPTIONS = {
-  datastore: textOption("File of a local datastore, default /var/lib/tortie/tortie.db; or etcdv3, which ETCD_ENDPOINTS leads to"),
-  conf: textOption("Network configuration (list) whose datastore is meant"),
-  kubeconfig: textOption("Kubernetes cluster that this file leads to"),
-} as const;
-
-/** Takes the options as they are: yargs has judged the types. */
-export function agentOptions(given: Readonly<Record<string, unknown>>): { readonly socket: string; readonly json: boolean } {
-  const socket = typeof given.socket === "string" && given.socket !== "" ? given.socket : process.env.TORTIE_SOCK || DEFAULT_SOCKET;
-  return { socket, json: given.json === true };
-}
-
-/** Describes the options of a command that shows a list. */
-export const OUTPUT_OPTIONS = {
-  output: { alias: "o", choices: ["wide", "json", "yaml"] as const, describe: "Form: more columns, JSON or YAML; default: words" },
-  watch: { alias: "w", type: "boolean", default: false, describe: "Show it again whenever it has changed" },
-} as const;
-
-export type Output = "words" | "wide" | "json" | "yaml";
-
-/** Returns the form that --output and --json ask for. */
-export function outputOf({ output, json }: { readonly output?: string | undefined; readonly json?: unknown }): Output {
-  if (json === true || output === "json") return "json";
-  return output === "wide" || output === "yaml" ? output : "words";
-}
 
 /** @param json the document's text, as the command prints it for JSON */
 export async function printDocument(terminal: Terminal, output: "json" | "yaml", json: string): Promise<void> {

@@ -1,5 +1,15 @@
 /** Describes `tortiectl bundle`. Loads what it does when called. */
-import { AGENT_OPTIONS, agentOptions, type CommandContext, command, listOption, NET_DIR, numberOption, textOption } from "../terminal.ts";
+import {
+  AGENT_OPTIONS,
+  agentOptions,
+  type CommandContext,
+  command,
+  flagOption,
+  listOption,
+  NET_DIR,
+  numberOption,
+  textOption,
+} from "../options.ts";
 
 export function bundleCommand(context: CommandContext) {
   return command({
@@ -15,7 +25,7 @@ export function bundleCommand(context: CommandContext) {
         .option("log", listOption("A further log, may be repeated"))
         .option("socket", AGENT_OPTIONS.socket)
         .option("max-size", numberOption("MiB of all that is put into it, before compression", 24))
-        .option("json", { type: "boolean", default: false, describe: "Print what it holds as JSON" })
+        .option("json", flagOption("Print what it holds as JSON"))
         .example([
           ["sudo $0 bundle", "What this host can tell"],
           ["sudo $0 bundle --kubeconfig ~/.kube/config --node n1 -o n1.tar.gz", "With the node's objects"],

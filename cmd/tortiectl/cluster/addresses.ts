@@ -4,7 +4,8 @@ import { stringifyJson } from "../../../lib/json/value.ts";
 import { type BlockView, readPools, STANDINGS } from "../ipam/show.ts";
 import { showAddressOf } from "../ipam/show-address.ts";
 import { noteUnreadable } from "../ipam/store.ts";
-import { columns, type Output, oneLine, printDocument, type Terminal } from "../terminal.ts";
+import type { Output } from "../options.ts";
+import { columns, oneLine, printDocument, type Terminal } from "../terminal.ts";
 import { type ClusterOptions, explained, openCluster } from "./access.ts";
 
 interface AddressOptions extends ClusterOptions {

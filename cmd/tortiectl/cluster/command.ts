@@ -2,15 +2,16 @@
 import type { Argv } from "yargs";
 import {
   type CommandContext,
+  flagOption,
   JSON_OUTPUT,
   milliseconds,
   numberOption,
   OUTPUT_OPTIONS,
   outputOf,
   repeatedOption,
-  shown,
   textOption,
-} from "../terminal.ts";
+} from "../options.ts";
+import { shown } from "../terminal.ts";
 
 export function addClusterCommands(parser: Argv, context: CommandContext): Argv {
   addDoctor(parser, context);
@@ -44,7 +45,7 @@ function addEndpoints(argv: Argv, { terminal, finish }: CommandContext): void {
     builder: (command) =>
       cluster(command)
         .option("namespace", { ...textOption("Default: the context's"), alias: "n" })
-        .option("all-namespaces", { alias: "A", type: "boolean", default: false, describe: "All of them" })
+        .option("all-namespaces", { ...flagOption("All of them"), alias: "A" })
         .options(OUTPUT_OPTIONS)
         .option("json", JSON_OUTPUT)
         .example("$0 endpoints -A -o wide", "With number, identity and container of each"),

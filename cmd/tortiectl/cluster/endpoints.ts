@@ -5,7 +5,8 @@
 
 import { type Fields, number, objects, section, text } from "../../../lib/json/decode.ts";
 import { decodePod, type Pod } from "../../../lib/kubernetes/objects.ts";
-import { columns, type Output, oneLine, printDocument, type Terminal } from "../terminal.ts";
+import type { Output } from "../options.ts";
+import { columns, oneLine, printDocument, type Terminal } from "../terminal.ts";
 import { type Cluster, type ClusterOptions, endpointObjects, listIfAny, openCluster } from "./access.ts";
 
 export interface EndpointsOptions extends ClusterOptions {

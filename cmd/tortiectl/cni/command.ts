@@ -1,6 +1,6 @@
 /** Describes `tortiectl cni`, the runtime's side of the specification over a conflist. Loads what it does when one of its verbs is called. */
 import type { Argv, CommandModule, Options } from "yargs";
-import { type CommandContext, group, numberOption, repeatedOption, textOption } from "../terminal.ts";
+import { type CommandContext, flagOption, group, numberOption, repeatedOption, textOption } from "../options.ts";
 import type { CniVerb } from "./run.ts";
 
 const VERBS: Readonly<Record<CniVerb, string>> = {
@@ -39,13 +39,9 @@ const OF_EVERY_VERB = {
   "cni-path": textOption("Folders of plugins, separated by ':'; default: $CNI_PATH, else tortie's own folder and the usual ones"),
   "cache-dir": { ...textOption("Results are kept in its folder results, as libcni does"), default: "/var/lib/cni" },
   timeout: numberOption("Seconds a plugin may take", 120),
-  strict: {
-    type: "boolean",
-    default: false,
-    describe: "Exit status 1 too when something is wrong that STATUS passes over, such as a full pool",
-  },
-  verbose: { alias: "v", type: "boolean", default: false, describe: "Show the plugins' log lines, not only when one fails" },
-  json: { type: "boolean", default: false, describe: "Print results and errors as the plugins' own JSON" },
+  strict: flagOption("Exit status 1 too when something is wrong that STATUS passes over, such as a full pool"),
+  verbose: { ...flagOption("Show the plugins' log lines, not only when one fails"), alias: "v" },
+  json: flagOption("Print results and errors as the plugins' own JSON"),
 } as const satisfies Readonly<Record<string, Options>>;
 
 export function cniCommand(context: CommandContext): CommandModule {

@@ -1,7 +1,7 @@
 /** Describes `tortiectl connectivity`. Loads what it does when one of its verbs is called. */
 import type { Argv, CommandModule } from "yargs";
 import { CHECKS } from "../../../doctor/connectivity/world.ts";
-import { type CommandContext, group, JSON_OUTPUT, listOption, numberOption, textOption } from "../terminal.ts";
+import { type CommandContext, group, JSON_OUTPUT, listOption, numberOption, textOption } from "../options.ts";
 
 /** Leads to where a test runs. */
 const PLACE = {

@@ -16,7 +16,8 @@ import { hostName } from "../../../lib/system/files.ts";
 import { SYSTEM_CLOCK } from "../../../lib/system/waiting.ts";
 import { VERSION } from "../../output.ts";
 import { printReport } from "../doctor/print.ts";
-import { milliseconds, type Terminal } from "../terminal.ts";
+import { milliseconds } from "../options.ts";
+import type { Terminal } from "../terminal.ts";
 
 interface PlaceOptions {
   readonly kubeconfig: string | undefined;

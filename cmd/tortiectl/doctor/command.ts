@@ -1,5 +1,15 @@
 /** Describes `tortiectl doctor`. Loads what it does when called. */
-import { AGENT_OPTIONS, agentOptions, type CommandContext, command, JSON_OUTPUT, NET_DIR, numberOption, textOption } from "../terminal.ts";
+import {
+  AGENT_OPTIONS,
+  agentOptions,
+  type CommandContext,
+  command,
+  flagOption,
+  JSON_OUTPUT,
+  NET_DIR,
+  numberOption,
+  textOption,
+} from "../options.ts";
 
 export function doctorCommand(context: CommandContext) {
   return command({
@@ -7,7 +17,7 @@ export function doctorCommand(context: CommandContext) {
     describe: "Ask everything that can be known about this host, or about the cluster, and say what to do next",
     builder: (argv) =>
       argv
-        .option("cluster", { type: "boolean", default: false, describe: "Ask the API server about all nodes instead; no agent is needed" })
+        .option("cluster", flagOption("Ask the API server about all nodes instead; no agent is needed"))
         .option("kubeconfig", textOption("With --cluster: leads to the API server, default $KUBECONFIG, then ~/.kube/config"))
         .option("namespace", { ...textOption("With --cluster: where agents and controller run"), default: "kube-system" })
         .option("wait", numberOption("Ask again for so many seconds, until nothing fails", 0))

@@ -5,7 +5,8 @@ import { exitStatus, type Report } from "../../../doctor/report.ts";
 import { defaultPluginPath } from "../../../lib/cni/runtime/run-plugin.ts";
 import { hostName } from "../../../lib/system/files.ts";
 import { VERSION } from "../../output.ts";
-import { milliseconds, type Terminal } from "../terminal.ts";
+import { milliseconds } from "../options.ts";
+import type { Terminal } from "../terminal.ts";
 import { agentAt } from "./agent-port.ts";
 import { printReport } from "./print.ts";
 

@@ -2,7 +2,7 @@
 import type { Argv } from "yargs";
 import type { SubjectKind } from "../../../doctor/explain/explanation.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
-import { AGENT_OPTIONS, type CommandContext, command, JSON_OUTPUT, NET_DIR, STORE_OPTIONS, textOption } from "../terminal.ts";
+import { AGENT_OPTIONS, type CommandContext, command, JSON_OUTPUT, NET_DIR, STORE_OPTIONS, textOption } from "../options.ts";
 import type { HereOptions } from "./sources.ts";
 
 const KINDS: readonly SubjectKind[] = ["pod", "ip", "interface", "container"];

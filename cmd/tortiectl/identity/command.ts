@@ -1,6 +1,7 @@
 import type { Argv, CommandModule } from "yargs";
 import { DEFAULT_SOCKET } from "../../../handover/run-directory.ts";
-import { AGENT_OPTIONS, type CommandContext, group, JSON_OUTPUT, OUTPUT_OPTIONS, outputOf, shown, textOption } from "../terminal.ts";
+import { AGENT_OPTIONS, type CommandContext, group, JSON_OUTPUT, OUTPUT_OPTIONS, outputOf, textOption } from "../options.ts";
+import { shown } from "../terminal.ts";
 import type { IdentitySource } from "./run.ts";
 
 export function identityCommand(context: CommandContext): CommandModule {

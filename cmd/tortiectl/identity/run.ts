@@ -10,7 +10,8 @@ import { createApiClient } from "../../../lib/kubernetes/client/client.ts";
 import { resolveApiConfig } from "../../../lib/kubernetes/config/resolve.ts";
 import { asking } from "../ask-agent.ts";
 import { json } from "../node/run.ts";
-import { columns, type Output, printDocument, reportError, type Terminal } from "../terminal.ts";
+import type { Output } from "../options.ts";
+import { columns, printDocument, reportError, type Terminal } from "../terminal.ts";
 
 /** Who is asked. */
 export type IdentitySource = { readonly socket: string } | { readonly kubeconfig: string };

@@ -3,7 +3,8 @@ import { type CheckOptions as Checking, check, type Repaired, repairAll } from "
 import { count, nextStep, type Problem, repairText } from "../../../doctor/problem.ts";
 import { systemClock } from "../../../ipam-plugin/host.ts";
 import { stringifyJson, type Writable } from "../../../lib/json/value.ts";
-import { milliseconds, type Terminal } from "../terminal.ts";
+import { milliseconds } from "../options.ts";
+import type { Terminal } from "../terminal.ts";
 import { openStore, type StoreOptions, underLock } from "./store.ts";
 
 export interface CheckOptions extends StoreOptions {

@@ -4,6 +4,7 @@ import {
   AGENT_OPTIONS,
   agentOptions,
   type CommandContext,
+  flagOption,
   group,
   JSON_OUTPUT,
   numberOption,
@@ -11,9 +12,9 @@ import {
   outputOf,
   repeatedOption,
   STORE_OPTIONS,
-  shown,
   textOption,
-} from "../terminal.ts";
+} from "../options.ts";
+import { shown } from "../terminal.ts";
 
 export function ipamCommand(context: CommandContext): CommandModule {
   return group("ipam", "Show, check and change the addresses that a datastore holds", (argv) => {
@@ -32,7 +33,7 @@ function addShow(argv: Argv, context: CommandContext): void {
     builder: (command) =>
       storeOptions(command)
         .options(OUTPUT_OPTIONS)
-        .option("blocks", { type: "boolean", default: false, describe: "Each block with its owner and a map of its addresses" })
+        .option("blocks", flagOption("Each block with its owner and a map of its addresses"))
         .option("ip", textOption("Who has this address"))
         .example([
           ["$0 ipam show --blocks --kubeconfig ~/.kube/config", "How full a cluster's pools and blocks are"],
@@ -52,9 +53,9 @@ function addCheck(argv: Argv, context: CommandContext): void {
     describe: "Name every inconsistency between blocks, affinities, handles and endpoints; exit status 1 when there is one",
     builder: (command) =>
       lockOption(storeOptions(command))
-        .option("repair", { type: "boolean", default: false, describe: "Mend what can be mended; without it nothing is changed" })
+        .option("repair", flagOption("Mend what can be mended; without it nothing is changed"))
         .option("grace", numberOption("Seconds for which an address may have no endpoint yet", 900))
-        .option("strict", { type: "boolean", default: false, describe: "Also judge addresses of nodes that record no endpoint at all" })
+        .option("strict", flagOption("Also judge addresses of nodes that record no endpoint at all"))
         .option("settle", numberOption("Seconds before the second look, for operations under way to end", 1))
         .example("$0 ipam check --repair --kubeconfig ~/.kube/config", "Mend what contradicts itself"),
     handler: async (given) => context.finish(await (await import("./check.ts")).checkStore(given, context.terminal)),

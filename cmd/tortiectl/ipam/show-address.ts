@@ -9,7 +9,8 @@ import { type Address, contains, formatAddress, parseAddress } from "../../../li
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import { stringifyJson } from "../../../lib/json/value.ts";
-import { columns, type Output, printDocument, type Terminal } from "../terminal.ts";
+import type { Output } from "../options.ts";
+import { columns, printDocument, type Terminal } from "../terminal.ts";
 import { endpointNames, noteUnreadable, openStore, type ShowOptions, type Store } from "./store.ts";
 
 /** Facts by name, in the order to print them; what is not known is left out. */

@@ -1,5 +1,6 @@
 import type { Argv, CommandModule } from "yargs";
-import { AGENT_OPTIONS, agentOptions, type CommandContext, group, OUTPUT_OPTIONS, outputOf, shown } from "../terminal.ts";
+import { AGENT_OPTIONS, agentOptions, type CommandContext, flagOption, group, OUTPUT_OPTIONS, outputOf } from "../options.ts";
+import { shown } from "../terminal.ts";
 
 export function nodeCommand(context: CommandContext): CommandModule {
   return group("node", "Ask the agent of this node, tortie-node", (argv) => {
@@ -38,9 +39,7 @@ function addHealth(argv: Argv, { terminal, finish }: CommandContext): void {
     command: "health",
     describe: "Whether the agent is ready, or with --live alive: for probes",
     builder: (command) =>
-      command
-        .option("live", { type: "boolean", default: false, describe: "Ask whether the process is alive" })
-        .example("$0 node health --live", "As a liveness probe asks"),
+      command.option("live", flagOption("Ask whether the process is alive")).example("$0 node health --live", "As a liveness probe asks"),
     handler: async (given) => finish(await (await import("./run.ts")).health({ ...agentOptions(given), live: given.live }, terminal)),
   });
 }

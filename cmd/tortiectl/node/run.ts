@@ -5,7 +5,8 @@ import type { EndpointModel } from "../../../agent/api/endpoint-schema.ts";
 import { formatAddress, parseAddress } from "../../../lib/addresses/address.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import { type AgentOptions, asking } from "../ask-agent.ts";
-import { columns, type Output, printDocument, type Terminal } from "../terminal.ts";
+import type { Output } from "../options.ts";
+import { columns, printDocument, type Terminal } from "../terminal.ts";
 
 interface EndpointOptions extends AgentOptions {
   readonly id: string;

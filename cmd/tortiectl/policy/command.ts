@@ -3,13 +3,14 @@ import {
   AGENT_OPTIONS,
   agentOptions,
   type CommandContext,
+  flagOption,
   group,
   numberOption,
   OUTPUT_OPTIONS,
   outputOf,
-  shown,
   textOption,
-} from "../terminal.ts";
+} from "../options.ts";
+import { shown } from "../terminal.ts";
 
 export function policyCommand(context: CommandContext): CommandModule {
   return group("policy", "Which traffic the policies allow on this node, and why a packet was dropped", (argv) => {
@@ -69,7 +70,7 @@ function addDrops(argv: Argv, { terminal, finish }: CommandContext): void {
     builder: (command) =>
       command
         .positional("endpoint", { type: "string", describe: `Of one endpoint: ${END}; default: all of this node` })
-        .option("follow", { alias: "f", type: "boolean", default: false, describe: "Show those from now on, as they come" })
+        .option("follow", { ...flagOption("Show those from now on, as they come"), alias: "f" })
         .example([
           ["$0 policy drops shop/web", "What a pod may not do, and who may not reach it"],
           ["$0 policy drops --follow", "While somebody tries"],
@@ -118,7 +119,7 @@ function addOff(argv: Argv, { terminal, finish }: CommandContext): void {
     describe: "Open this node again where the agent is gone for good: remove the packet filter's table",
     builder: (command) =>
       command
-        .option("force", { type: "boolean", default: false, describe: "Even while an agent enforces policy, which makes the table again" })
+        .option("force", flagOption("Even while an agent enforces policy, which makes the table again"))
         .example("$0 policy off", "After the agent was removed from this node"),
     handler: async (given) => {
       const { off } = await import("./off.ts");

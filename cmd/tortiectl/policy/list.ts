@@ -1,7 +1,8 @@
 /** Runs `tortiectl policy list`. */
 import type { NodePolicy, PolicyModel } from "../../../agent/api/policy-schema.ts";
 import { type AgentOptions, asking } from "../ask-agent.ts";
-import { columns, type Output, oneLine, printDocument, type Terminal } from "../terminal.ts";
+import type { Output } from "../options.ts";
+import { columns, oneLine, printDocument, type Terminal } from "../terminal.ts";
 
 interface ListOptions extends AgentOptions {
   readonly output: Output;

@@ -1,7 +1,8 @@
 /** Runs `tortiectl policy wait`. */
 import { TortieError } from "../../../lib/errors/errors.ts";
 import { type AgentOptions, asking } from "../ask-agent.ts";
-import { milliseconds, oneLine, type Terminal } from "../terminal.ts";
+import { milliseconds } from "../options.ts";
+import { oneLine, type Terminal } from "../terminal.ts";
 
 interface WaitOptions extends AgentOptions {
   readonly policy: string | undefined;

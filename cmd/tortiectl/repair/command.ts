@@ -2,7 +2,7 @@
 import type { Argv } from "yargs";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import { HERE_OPTIONS, hereOptions } from "../explain/command.ts";
-import { type CommandContext, command } from "../terminal.ts";
+import { type CommandContext, command, flagOption } from "../options.ts";
 
 const WHAT = ["pod", "container", "node"] as const;
 
@@ -19,8 +19,8 @@ export function repairCommand({ terminal, finish }: CommandContext) {
         })
         .positional("name", { type: "string", describe: "NAMESPACE/NAME of the pod, container id or how it begins" })
         .options(HERE_OPTIONS)
-        .option("yes", { type: "boolean", default: false, describe: "Do it" })
-        .option("dry-run", { type: "boolean", default: false, describe: "Only say what would be done, which is so without --yes too" })
+        .option("yes", flagOption("Do it"))
+        .option("dry-run", flagOption("Only say what would be done, which is so without --yes too"))
         .example([
           ["$0 repair pod default/web", "What would be done"],
           ["$0 repair node --yes", "Everything of this node"],

@@ -1,4 +1,4 @@
-import { AGENT_OPTIONS, agentOptions, type CommandContext, command, numberOption, STORE_OPTIONS } from "../terminal.ts";
+import { AGENT_OPTIONS, agentOptions, type CommandContext, command, flagOption, numberOption, STORE_OPTIONS } from "../options.ts";
 import type { Tortiectl } from "./run.ts";
 
 /** @param run is `tortiectl` itself: the page shows what its commands say */
@@ -11,7 +11,7 @@ export function uiCommand(context: CommandContext, run: Tortiectl) {
         .option("socket", AGENT_OPTIONS.socket)
         .options(STORE_OPTIONS)
         .option("port", numberOption("Port of 127.0.0.1; 0: one that is free", 0))
-        .option("json", { type: "boolean", default: false, describe: "Print the address as JSON" })
+        .option("json", flagOption("Print the address as JSON"))
         .conflicts({ datastore: ["conf", "kubeconfig"], kubeconfig: "conf" })
         .example([
           ["$0 ui", "This node, by its agent and its datastore"],
