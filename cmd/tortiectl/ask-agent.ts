@@ -1,13 +1,13 @@
 /** Asks the agent of this node: how its socket is found, and how its errors are told. */
 import { AgentApiError, AgentClient } from "../../agent/api/client.ts";
-import { printError, reportError, type Terminal } from "./terminal.ts";
+import { printError, type Terminal } from "./terminal.ts";
 
 export interface AgentOptions {
   readonly socket: string;
   readonly json: boolean;
 }
 
-/** @returns the exit status of the work, and 1 when the agent refuses or cannot be asked */
+/** @returns the exit status of the work, and 1 when the agent refuses @throws what else the work throws */
 export async function asking(
   { socket }: Pick<AgentOptions, "socket">,
   terminal: Terminal,
@@ -16,7 +16,7 @@ export async function asking(
   try {
     return await work(new AgentClient(socket));
   } catch (error) {
-    if (!(error instanceof AgentApiError)) return reportError(terminal, error);
+    if (!(error instanceof AgentApiError)) throw error;
     if (terminal.json === true) {
       // "endpoint-unknown: list the endpoints" (docs/reference/api.md)
       const [, word = null, next = null] = /^([a-z-]+): (.*)$/s.exec(error.answer.details ?? "") ?? [];

@@ -11,7 +11,7 @@ import { resolveApiConfig } from "../../../lib/kubernetes/config/resolve.ts";
 import { asking } from "../ask-agent.ts";
 import { json } from "../node/run.ts";
 import type { Output } from "../options.ts";
-import { columns, printDocument, reportError, type Terminal } from "../terminal.ts";
+import { columns, printDocument, type Terminal } from "../terminal.ts";
 
 /** Who is asked. */
 export type IdentitySource = { readonly socket: string } | { readonly kubeconfig: string };
@@ -34,7 +34,7 @@ interface Answerer {
   pods(id: number): Promise<readonly string[] | undefined>;
 }
 
-/** @returns exit status: 0, and 1 where nobody could be asked */
+/** @returns exit status @throws where nobody can be asked */
 export function list({ output, ...source }: ListOptions & IdentitySource, terminal: Terminal): Promise<number> {
   return answered(source, terminal, async (answerer) => {
     const found = await answerer.list();
@@ -54,7 +54,7 @@ export function list({ output, ...source }: ListOptions & IdentitySource, termin
   });
 }
 
-/** @returns exit status: 0, and 1 where there is no such identity or nobody could be asked */
+/** @returns exit status @throws where there is no such identity, or nobody can be asked */
 export function show({ number, json: isJson, ...source }: ShowOptions & IdentitySource, terminal: Terminal): Promise<number> {
   return answered(source, terminal, async (answerer) => {
     const id = Number(number);
@@ -81,11 +81,7 @@ export function show({ number, json: isJson, ...source }: ShowOptions & Identity
 
 async function answered(source: IdentitySource, terminal: Terminal, work: (answerer: Answerer) => Promise<number>): Promise<number> {
   if ("socket" in source) return asking(source, terminal, (client) => work(agentAnswerer(client)));
-  try {
-    return await work(await serverAnswerer(source.kubeconfig));
-  } catch (error) {
-    return reportError(terminal, error);
-  }
+  return work(await serverAnswerer(source.kubeconfig));
 }
 
 function agentAnswerer(client: AgentClient): Answerer {

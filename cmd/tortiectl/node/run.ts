@@ -30,7 +30,7 @@ interface HealthOptions extends AgentOptions {
 /** Limits how much of an endpoint's history is shown. */
 const HISTORY = 20;
 
-/** @returns exit status: 0, and 1 when the agent is not ready or cannot be asked */
+/** @returns exit status: 0, and 1 when the agent is not ready */
 export function status(options: ListOptions, terminal: Terminal): Promise<number> {
   return asking(options, terminal, async (client) => {
     const { body: health } = await client.call("getHealthz", {});

@@ -7,31 +7,27 @@ import { readNodeFacts } from "../../../doctor/policy-facts.ts";
 import { runDirectoryOf } from "../../../handover/run-directory.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import type { AgentOptions } from "../ask-agent.ts";
-import { reportError, type Terminal } from "../terminal.ts";
+import type { Terminal } from "../terminal.ts";
 
 /** Of the agent: it counts NetworkPolicy objects that nobody enforces. */
 const UNENFORCED_CHECK = "network-policy";
 
 /** @returns exit status: 1 where something is wrong */
 export async function check({ socket, json }: AgentOptions, terminal: Terminal): Promise<number> {
-  try {
-    const asked = await askPolicy(new AgentClient(socket));
-    using host = new HostSockets();
-    const facts = { ...readNodeFacts(host, runDirectoryOf(socket).policyFile, process.env), ...asked };
-    const findings = policyFindings(facts);
-    if (json) terminal.out(JSON.stringify({ enforced: facts.isOn, endpoints: facts.hostEnds.length, findings }, undefined, 2));
-    else {
-      const { red, dim, green } = terminal.colors;
-      for (const { kind, message, next } of findings) {
-        terminal.out(`${red(kind)}  ${message}`);
-        terminal.out(`  ${dim(`next  ${next}`)}`);
-      }
-      if (findings.length === 0) terminal.out(`${green("ok")}  ${summaryOf(facts)}`);
+  const asked = await askPolicy(new AgentClient(socket));
+  using host = new HostSockets();
+  const facts = { ...readNodeFacts(host, runDirectoryOf(socket).policyFile, process.env), ...asked };
+  const findings = policyFindings(facts);
+  if (json) terminal.out(JSON.stringify({ enforced: facts.isOn, endpoints: facts.hostEnds.length, findings }, undefined, 2));
+  else {
+    const { red, dim, green } = terminal.colors;
+    for (const { kind, message, next } of findings) {
+      terminal.out(`${red(kind)}  ${message}`);
+      terminal.out(`  ${dim(`next  ${next}`)}`);
     }
-    return findings.length === 0 ? 0 : 1;
-  } catch (error) {
-    return reportError(terminal, error);
+    if (findings.length === 0) terminal.out(`${green("ok")}  ${summaryOf(facts)}`);
   }
+  return findings.length === 0 ? 0 : 1;
 }
 
 export interface AskedPolicy extends Pick<PolicyFacts, "isServed" | "differences" | "unread" | "unenforced"> {

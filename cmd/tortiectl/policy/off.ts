@@ -10,7 +10,7 @@ import { runDirectoryOf } from "../../../handover/run-directory.ts";
 import { messageOf, TortieError } from "../../../lib/errors/errors.ts";
 import { isThere } from "../../../lib/system/files.ts";
 import type { AgentOptions } from "../ask-agent.ts";
-import { reportError, type Terminal } from "../terminal.ts";
+import type { Terminal } from "../terminal.ts";
 
 interface OffOptions extends AgentOptions {
   /** Even while an agent enforces policy. */
@@ -19,18 +19,14 @@ interface OffOptions extends AgentOptions {
 
 /** @returns exit status */
 export async function off({ socket, json, force }: OffOptions, terminal: Terminal): Promise<number> {
-  try {
-    const isEnforced = await enforces(socket);
-    if (isEnforced && !force) {
-      throw new TortieError("policy-in-use", `the agent at ${socket} enforces policy, and would make the table again at once`);
-    }
-    const removed = await remove(socket);
-    if (json) terminal.out(JSON.stringify({ ...removed, "agent-enforces": isEnforced }));
-    else for (const line of linesOf(removed, isEnforced)) terminal.out(line);
-    return 0;
-  } catch (error) {
-    return reportError(terminal, error);
+  const isEnforced = await enforces(socket);
+  if (isEnforced && !force) {
+    throw new TortieError("policy-in-use", `the agent at ${socket} enforces policy, and would make the table again at once`);
   }
+  const removed = await remove(socket);
+  if (json) terminal.out(JSON.stringify({ ...removed, "agent-enforces": isEnforced }));
+  else for (const line of linesOf(removed, isEnforced)) terminal.out(line);
+  return 0;
 }
 
 /**

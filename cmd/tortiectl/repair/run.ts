@@ -24,7 +24,7 @@ import { type HereOptions, openSources, type Sources } from "../explain/sources.
 import { type AgentSeen, agentSeen } from "../explain/surroundings.ts";
 import { underLock } from "../ipam/store.ts";
 import { askPolicy } from "../policy/check.ts";
-import { reportError, type Terminal } from "../terminal.ts";
+import type { Terminal } from "../terminal.ts";
 import { mendAlone, mendByAgent, mendPolicy, type RepairNote, removeAlone, removeByAgent, rewriteRecord, servedOf } from "./attachment.ts";
 
 export interface RepairOptions extends HereOptions {
@@ -44,19 +44,15 @@ interface Work {
 
 /** @returns exit status: 1 where something is left to be repaired, also because it was only looked at */
 export async function runRepair(options: RepairOptions, terminal: Terminal): Promise<number> {
-  try {
-    await using sources = await openSources(options);
-    const history = new HistoryWriter(sources.run.history);
-    const work = { sources, agent: await agentSeen(sources), options, terminal, history };
-    using _ = withoutSilentAgent(work);
-    const results = await repairAllOf(work);
-    const report: Report = { time: new Date().toISOString(), host: hostname(), version: VERSION, results };
-    if (options.json) terminal.out(JSON.stringify({ ...report, applied: options.yes }, undefined, 2));
-    else printReport(report, options, terminal);
-    return results.every(({ status }) => status === "ok") ? 0 : 1;
-  } catch (error) {
-    return reportError(terminal, error);
-  }
+  await using sources = await openSources(options);
+  const history = new HistoryWriter(sources.run.history);
+  const work = { sources, agent: await agentSeen(sources), options, terminal, history };
+  using _ = withoutSilentAgent(work);
+  const results = await repairAllOf(work);
+  const report: Report = { time: new Date().toISOString(), host: hostname(), version: VERSION, results };
+  if (options.json) terminal.out(JSON.stringify({ ...report, applied: options.yes }, undefined, 2));
+  else printReport(report, options, terminal);
+  return results.every(({ status }) => status === "ok") ? 0 : 1;
 }
 
 /** Refuses to work beside an agent that runs and does not answer; one that begins meanwhile waits for the lock. @throws TortieError `agent-running` */
