@@ -1,7 +1,7 @@
 /** Runs a table of checks in its order, so that one that cannot look keeps no other from looking. */
 import { isDatastoreFailure } from "../lib/datastore/errors.ts";
 import { messageOf, namingPrivilege, TortieError } from "../lib/errors/errors.ts";
-import { type CheckResult, type Finding, failed, skipped } from "./report.ts";
+import { type CheckResult, type Finding, failed, result, skipped } from "./report.ts";
 
 type Findings = readonly Finding[];
 
@@ -13,6 +13,11 @@ export interface Check<V> {
   readonly object: string;
   /** @returns one finding an object; none: there is nothing to look at, and the report has no row */
   readonly look: (view: V) => Findings | Promise<Findings>;
+}
+
+/** Writes one row of a table of checks. */
+export function row<V>(group: string, check: string, object: string, look: Check<V>["look"]): Check<V> {
+  return { group, check, object, look };
 }
 
 /** Ends a check that this user, or this cluster, leaves without an answer. */
@@ -29,7 +34,7 @@ export async function runChecks<V>(table: readonly Check<V>[], view: V): Promise
   const results: CheckResult[] = [];
   for (const { group, check, object, look } of table) {
     const findings = await answered(object, () => look(view));
-    results.push(...findings.map((finding) => ({ group, check, ...finding })));
+    results.push(...findings.map((finding) => result(group, check, finding)));
   }
   return results;
 }

@@ -31,6 +31,11 @@ export interface Report {
 /** Is what a check finds before its place in the table is known. */
 export type Finding = Omit<CheckResult, "group" | "check">;
 
+/** Gives a finding its place in the table. */
+export function result(group: string, check: string, finding: Finding): CheckResult {
+  return { group, check, ...finding };
+}
+
 /** Says that all is well with an object. */
 export function well(object: string, message: string): Finding {
   return { status: "ok", object, message };

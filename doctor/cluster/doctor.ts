@@ -1,38 +1,31 @@
 /** Asks everything that the API server knows about a cluster. The table is the order of the screen; docs/reference/doctor.md explains it. */
-import { type Check, runChecks } from "../checks.ts";
-import { type CheckResult, type Report, skipped } from "../report.ts";
+import { type Check, row, runChecks } from "../checks.ts";
+import { type CheckResult, type Report, result, skipped } from "../report.ts";
 import { controllerLease } from "./controller.ts";
 import { agents, conditions, ranges, tunnels, versions } from "./nodes.ts";
 import { endpoints, policies, pools, stored, unreadPolicies } from "./objects.ts";
 import { apiServer, clock, clusterInformation, credentials, definitions, rights } from "./server.ts";
 import { type ClusterOptions, ClusterView } from "./view.ts";
 
-const check = (group: string, name: string, object: string, look: Check<ClusterView>["look"]): Check<ClusterView> => ({
-  group,
-  check: name,
-  object,
-  look,
-});
-
 export const CLUSTER_CHECKS: readonly Check<ClusterView>[] = [
   // Nothing else is asked where this one fails.
-  check("cluster", "api-server", "API server", apiServer),
-  check("cluster", "clock", "clock", clock),
-  check("cluster", "credentials", "credentials", credentials),
-  check("cluster", "definitions", "definitions", definitions),
-  check("cluster", "cluster-information", "ClusterInformation default", clusterInformation),
-  check("cluster", "rights", "service accounts", rights),
-  check("cluster", "controller-lease", "lease", controllerLease),
-  check("nodes", "agents", "agents", agents),
-  check("nodes", "conditions", "nodes", conditions),
-  check("nodes", "versions", "agents", versions),
-  check("nodes", "ranges", "nodes", ranges),
-  check("nodes", "tunnels", "tunnels", tunnels),
-  check("addresses", "cluster-pools", "pools", pools),
-  check("addresses", "cluster-ipam", "datastore", stored),
-  check("addresses", "endpoints", "endpoints", endpoints),
-  check("policy", "network-policies", "NetworkPolicy", policies),
-  check("policy", "unread-policies", "policies of other kinds", unreadPolicies),
+  row("cluster", "api-server", "API server", apiServer),
+  row("cluster", "clock", "clock", clock),
+  row("cluster", "credentials", "credentials", credentials),
+  row("cluster", "definitions", "definitions", definitions),
+  row("cluster", "cluster-information", "ClusterInformation default", clusterInformation),
+  row("cluster", "rights", "service accounts", rights),
+  row("cluster", "controller-lease", "lease", controllerLease),
+  row("nodes", "agents", "agents", agents),
+  row("nodes", "conditions", "nodes", conditions),
+  row("nodes", "versions", "agents", versions),
+  row("nodes", "ranges", "nodes", ranges),
+  row("nodes", "tunnels", "tunnels", tunnels),
+  row("addresses", "cluster-pools", "pools", pools),
+  row("addresses", "cluster-ipam", "datastore", stored),
+  row("addresses", "endpoints", "endpoints", endpoints),
+  row("policy", "network-policies", "NetworkPolicy", policies),
+  row("policy", "unread-policies", "policies of other kinds", unreadPolicies),
 ];
 
 /**
@@ -49,6 +42,6 @@ export async function runClusterDoctor(options: ClusterOptions): Promise<Report>
 }
 
 /** Each question would wait for the same server in vain. */
-function notAsked({ group, check: name, object }: Check<ClusterView>): CheckResult {
-  return { group, check: name, ...skipped(object, "the API server does not answer") };
+function notAsked({ group, check, object }: Check<ClusterView>): CheckResult {
+  return result(group, check, skipped(object, "the API server does not answer"));
 }

@@ -9,7 +9,7 @@ import { type ApiClient, ApiError, pagesOf, parsePage } from "../../lib/kubernet
 import { metadataOf } from "../../lib/kubernetes/objects.ts";
 import { SYSTEM_CLOCK, sleepUnless } from "../../lib/system/waiting.ts";
 import { podHostInterfaceName } from "../../lib/workload/names.ts";
-import { type CheckResult, failed, warned, well } from "../report.ts";
+import { type CheckResult, failed, result, warned, well } from "../report.ts";
 import { ENDS, LABEL, namespaceObject, type PodWish, podObject, podWishes, policyObject, probeCommand } from "./cluster-objects.ts";
 import { LIMIT, somePorts } from "./host-world.ts";
 import { type ProbeReply, type ProbeRequest, parseReply } from "./question.ts";
@@ -42,21 +42,18 @@ export function openClusterWorld(api: ApiClient, options: ClusterOptions, signal
  * @param evenRunning also those whose test may still run
  */
 export async function cleanCluster(api: ApiClient, evenRunning: boolean): Promise<readonly CheckResult[]> {
-  const row = { group: "pods", check: "left-over" };
   const results: CheckResult[] = [];
   for (const namespace of await listAll(api, `/api/v1/namespaces`, LABEL)) {
     const { name, annotations } = metadataOf(namespace);
     const object = `namespace ${name}`;
     if (text(section(namespace, "metadata"), "deletionTimestamp") !== "") continue;
     if (!evenRunning && !(Date.parse(annotations[ENDS] ?? "") < SYSTEM_CLOCK.date().getTime())) {
-      results.push({
-        ...row,
-        ...warned(object, "another test may still run there", { next: "if none does: tortiectl connectivity clean" }),
-      });
+      const next = "if none does: tortiectl connectivity clean";
+      results.push(result("pods", "left-over", warned(object, "another test may still run there", { next })));
       continue;
     }
     await api.request({ method: "DELETE", path: `/api/v1/namespaces/${name}` });
-    results.push({ ...row, ...well(object, "what a killed test has left is removed") });
+    results.push(result("pods", "left-over", well(object, "what a killed test has left is removed")));
   }
   return results;
 }
@@ -219,11 +216,7 @@ class ClusterWorld implements World {
   async #reportMissing({ name, node, role }: PodWish, pod: Fields | undefined): Promise<void> {
     const next = `the message's word is in docs/reference/errors.md; tortiectl doctor on ${node}`;
     const why = pod === undefined ? "it is gone" : await this.#whyNot(pod);
-    this.found.push({
-      group: "pods",
-      check: "start",
-      ...failed(`pod ${name} (${role}) on node ${node}`, `does not run: ${why}`, { next }),
-    });
+    this.found.push(result("pods", "start", failed(`pod ${name} (${role}) on node ${node}`, `does not run: ${why}`, { next })));
   }
 
   /** What kubelet says about a pod that does not run. */

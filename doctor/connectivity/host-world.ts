@@ -12,7 +12,7 @@ import { type Conflist, readConflist } from "../../lib/cni/runtime/conflist.ts";
 import { type Attachment, type CapabilityOptions, capabilityArgs } from "../../lib/cni/runtime/plugin-call.ts";
 import { pluginRunner, versionAsker } from "../../lib/cni/runtime/run-plugin.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
-import { type CheckResult, failed, well } from "../report.ts";
+import { type CheckResult, failed, result, well } from "../report.ts";
 import { probeIn, type Sandboxed, startSandboxed } from "./children.ts";
 import { forget, leftBehind, remember } from "./left-over.ts";
 import { answerAll } from "./probe/ask.ts";
@@ -58,15 +58,16 @@ export async function openHostWorld(options: HostOptions, signal: AbortSignal): 
 export async function cleanHost(cacheDir: string, pluginPath: string): Promise<readonly CheckResult[]> {
   const results: CheckResult[] = [];
   for (const { pid, conflist, containers } of leftBehind(cacheDir)) {
-    const row = { group: "pods", check: "left-over" };
     try {
       const list = readConflist(conflist);
       for (const container of containers) await del(runtimeOf(pluginPath, cacheDir), list, attachmentOf(container, ""));
       forget(cacheDir, pid);
-      results.push({ ...row, ...well(`test ${pid}`, `${containers.length} pods that a killed test has left are removed`) });
+      const message = `${containers.length} pods that a killed test has left are removed`;
+      results.push(result("pods", "left-over", well(`test ${pid}`, message)));
     } catch (error) {
       const next = `remove what keeps DEL from working, then: tortiectl connectivity clean; or tortiectl cni gc ${conflist}`;
-      results.push({ ...row, ...failed(`test ${pid}`, `pods of a killed test cannot be removed: ${messageOf(error)}`, { next }) });
+      const message = `pods of a killed test cannot be removed: ${messageOf(error)}`;
+      results.push(result("pods", "left-over", failed(`test ${pid}`, message, { next })));
     }
   }
   return results;

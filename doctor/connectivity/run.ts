@@ -1,7 +1,7 @@
 /** Runs a connectivity test in its world: asks each node and a pod of each once, and judges the answers. */
 import { messageOf } from "../../lib/errors/errors.ts";
 import { untilAborted } from "../../lib/system/waiting.ts";
-import { type CheckResult, failed, skipped } from "../report.ts";
+import { type CheckResult, failed, result, skipped } from "../report.ts";
 import type { Known } from "./causes.ts";
 import { groupOf, judge } from "./judge.ts";
 import { planTrials, type Trial } from "./plan.ts";
@@ -33,16 +33,12 @@ export async function testConnectivity(world: World, { only, timeoutMs, signal }
       if (reply.facts !== undefined) facts.set(node, reply.facts);
     } catch (error) {
       const object = from === "host" ? `node ${node}` : `a pod on node ${node}`;
-      broken.push({
-        group: "pods",
-        check: "probe",
-        ...failed(object, `cannot try anything: ${messageOf(error)}`, { next: NEXT_OF_PROBE }),
-      });
+      broken.push(result("pods", "probe", failed(object, `cannot try anything: ${messageOf(error)}`, { next: NEXT_OF_PROBE })));
     }
   };
   await untilAborted(Promise.all(world.nodes.flatMap((node) => [ask(node, "pod"), ask(node, "host")])), signal);
   const known: Known = { world, facts, answerOf: (id) => answers.get(id) };
-  const results = trials.map((trial) => ({ group: groupOf(trial.check), check: trial.check, ...judge(trial, known) }));
+  const results = trials.map((trial) => result(groupOf(trial.check), trial.check, judge(trial, known)));
   return inOrder([...world.found, ...broken, ...results, ...left(world, only)]);
 }
 
@@ -64,7 +60,7 @@ function factsOf({ members }: World, node: string): FactsWanted {
 function left({ lacks, nodes }: World, only: readonly string[] | undefined): readonly CheckResult[] {
   const wanted = CHECKS.filter((check) => lacks[check] !== undefined && (only === undefined || only.includes(check)));
   const object = nodes.length === 1 ? `node ${nodes[0]}` : "every node";
-  return wanted.map((check) => ({ group: groupOf(check), check, ...skipped(object, lacks[check] ?? "") }));
+  return wanted.map((check) => result(groupOf(check), check, skipped(object, lacks[check] ?? "")));
 }
 
 function inOrder(results: readonly CheckResult[]): readonly CheckResult[] {

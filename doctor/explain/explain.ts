@@ -2,7 +2,7 @@
 import { assignmentsOf, type HistoryEntry, wasAssigned } from "../../handover/history.ts";
 import { ERROR_CATALOGUE, entryOf } from "../../lib/errors/error-catalogue.ts";
 import type { ErrorWord } from "../../lib/errors/errors.ts";
-import { type CheckResult, failed, warned } from "../report.ts";
+import { type CheckResult, failed, result, warned } from "../report.ts";
 import type { Explanation, Standing, Subject, SubjectKind } from "./explanation.ts";
 import type { ExplainFacts } from "./facts.ts";
 import { judgeAttachment } from "./judge.ts";
@@ -144,14 +144,13 @@ function lastFailure({ subject, attachments, history }: ExplainFacts): readonly 
   const { event, time, message = "no reason is known", word } = newest;
   const next =
     newest.next ?? (word !== undefined && isWord(word) ? entryOf(word).next : "read the plugin that failed in the runtime's log");
-  const finding = failed(`${event.toUpperCase()} of ${time}`, message, { next, word });
-  return [{ group: "attachment", check: "last-operation", ...finding }];
+  return [result("attachment", "last-operation", failed(`${event.toUpperCase()} of ${time}`, message, { next, word }))];
 }
 
 function leftBehind({ leftovers }: ExplainFacts): readonly CheckResult[] {
   return leftovers.map(({ place, by, containerId }) => {
     const message = `${by} made it for container ${containerId}, which has no network any more: its traffic still goes there`;
     const next = `run the whole chain's DEL: tortiectl cni del LIST NETNS --container-id ${containerId}; or remove ${place} by hand`;
-    return { group: "chained plugins", check: "leftover", ...warned(place, message, { next }) };
+    return result("chained plugins", "leftover", warned(place, message, { next }));
   });
 }

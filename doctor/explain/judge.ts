@@ -1,6 +1,6 @@
 /** Judges one attachment by what was looked up of it: each thing that differs from what should be, with its next step. Pure. */
 import type { Difference } from "../../dataplane/desired-state.ts";
-import { type CheckResult, type Finding, failed, skipped, warned, well } from "../report.ts";
+import { type CheckResult, type Finding, failed, result, skipped, warned, well } from "../report.ts";
 import { type AttachmentFacts, wrongInPolicy } from "./facts.ts";
 
 /** Says what to do where the policy's table is wrong and nobody is there who writes it. */
@@ -16,10 +16,6 @@ export function judgeAttachment(facts: AttachmentFacts): readonly CheckResult[] 
   return [...sandbox(facts), ...kernel(facts), ...record(facts), ...mtu(facts), ...policy(facts), ...deletion(facts)];
 }
 
-function result(group: string, check: string, finding: Finding): CheckResult {
-  return { group, check, ...finding };
-}
-
 function nameOf({ shown: { pod, containerId, ifname } }: AttachmentFacts): string {
   return `${ifname} of ${pod === undefined ? `container ${containerId}` : `pod ${pod}`}`;
 }
@@ -28,9 +24,8 @@ function sandbox(facts: AttachmentFacts): readonly CheckResult[] {
   const { shown } = facts;
   if (facts.sandbox === "there") return [];
   if (facts.sandbox === "unknown") {
-    return [
-      result("attachment", "sandbox", skipped(nameOf(facts), "nobody knows the path of its sandbox: the pod's side is not compared")),
-    ];
+    const unseen = "nobody knows the path of its sandbox: the pod's side is not compared";
+    return [result("attachment", "sandbox", skipped(nameOf(facts), unseen))];
   }
   if (facts.sandbox === "lost") {
     const lost = `its link is gone, and nobody can prove which sandbox it was in: ${shown.addresses.join(", ") || "nothing"} stays taken`;

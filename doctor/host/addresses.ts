@@ -52,7 +52,8 @@ export async function judgeStore(datastore: Datastore, unreadable: ReadonlySet<s
   return abridged([...damaged, ...problems], datastore.description);
 }
 
-function findingOf(problem: Problem): Finding {
+/** Says what `tortiectl ipam check` finds as a check's finding. */
+export function findingOf(problem: Problem): Finding {
   const { kind, object, message, severity } = problem;
   return (severity === "note" ? warned : failed)(object, message, { word: kind, next: nextStep(problem) });
 }

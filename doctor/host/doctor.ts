@@ -1,5 +1,5 @@
 /** Asks everything that can be known about a host on the host itself. The table is the order of the screen; docs/reference/doctor.md explains it. */
-import { type Check, runChecks } from "../checks.ts";
+import { type Check, row, runChecks } from "../checks.ts";
 import type { Report } from "../report.ts";
 import { pools, stored } from "./addresses.ts";
 import { agentHealth, agentSocket, agentVersion } from "./agent.ts";
@@ -13,44 +13,37 @@ import { type HostOptions, HostView } from "./view.ts";
 
 export type { HostOptions } from "./view.ts";
 
-const check = (group: string, name: string, object: string, look: Check<HostView>["look"]): Check<HostView> => ({
-  group,
-  check: name,
-  object,
-  look,
-});
-
 export const HOST_CHECKS: readonly Check<HostView>[] = [
-  check("host", "libc", "this host", systemCheck("libc")),
-  check("host", "kernel", "this host", systemCheck("kernel")),
-  check("host", "memory", "this host", systemCheck("memory")),
-  check("host", "forwarding", "this host", forwarding),
-  check("host", "clock", "clock", clock),
-  check("plugins", "first-list", "network configuration", firstList),
-  check("plugins", "other-lists", "network configuration", otherLists),
-  check("plugins", "list", "network configuration", listContent),
-  check("plugins", "reference-plugins", "plugins", referencePlugins),
-  check("plugins", "plugin-versions", "plugins", chainedPlugins),
-  check("plugins", "installed-version", "plugins", installedVersion),
-  check("plugins", "token", "credentials", token),
-  check("plugins", "status", "plugins", pluginStatus),
-  check("agent", "agent-socket", "agent", agentSocket),
-  check("agent", "agent-health", "agent", agentHealth),
-  check("agent", "agent-version", "agent", agentVersion),
-  check("addresses", "pools", "datastore", pools),
-  check("addresses", "ipam-check", "datastore", stored),
-  check("pods", "interfaces", "interfaces of pods", hostEndsUp),
-  check("pods", "routes", "interfaces of pods", podRoutes),
-  check("pods", "default-route", "route to the outside", outside),
-  check("pods", "settings", "interfaces of pods", podSettings),
-  check("pods", "rp-filter", "interfaces of pods", reversePath),
-  check("pods", "mtu", "interfaces of pods", mtu),
-  check("neighbours", "networkd", "systemd-networkd", networkd),
-  check("neighbours", "network-manager", "NetworkManager", networkManager),
-  check("neighbours", "firewalld", "firewalld", firewalld),
-  check("neighbours", "forward-chains", "packet filter", forwardChains),
-  check("neighbours", "left-overs", "packet filter", leftOvers),
-  check("policy", "policy", "network policy", policy),
+  row("host", "libc", "this host", systemCheck("libc")),
+  row("host", "kernel", "this host", systemCheck("kernel")),
+  row("host", "memory", "this host", systemCheck("memory")),
+  row("host", "forwarding", "this host", forwarding),
+  row("host", "clock", "clock", clock),
+  row("plugins", "first-list", "network configuration", firstList),
+  row("plugins", "other-lists", "network configuration", otherLists),
+  row("plugins", "list", "network configuration", listContent),
+  row("plugins", "reference-plugins", "plugins", referencePlugins),
+  row("plugins", "plugin-versions", "plugins", chainedPlugins),
+  row("plugins", "installed-version", "plugins", installedVersion),
+  row("plugins", "token", "credentials", token),
+  row("plugins", "status", "plugins", pluginStatus),
+  row("agent", "agent-socket", "agent", agentSocket),
+  row("agent", "agent-health", "agent", agentHealth),
+  row("agent", "agent-version", "agent", agentVersion),
+  row("addresses", "pools", "datastore", pools),
+  row("addresses", "ipam-check", "datastore", stored),
+  row("pods", "interfaces", "interfaces of pods", hostEndsUp),
+  row("pods", "routes", "interfaces of pods", podRoutes),
+  row("pods", "default-route", "route to the outside", outside),
+  row("pods", "settings", "interfaces of pods", podSettings),
+  row("pods", "rp-filter", "interfaces of pods", reversePath),
+  row("pods", "mtu", "interfaces of pods", mtu),
+  row("neighbours", "networkd", "systemd-networkd", networkd),
+  row("neighbours", "network-manager", "NetworkManager", networkManager),
+  row("neighbours", "firewalld", "firewalld", firewalld),
+  row("neighbours", "forward-chains", "packet filter", forwardChains),
+  row("neighbours", "left-overs", "packet filter", leftOvers),
+  row("policy", "policy", "network policy", policy),
 ];
 
 /** Looks at this host and changes nothing. A check that cannot look says so and keeps no other from looking. */

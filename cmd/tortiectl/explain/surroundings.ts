@@ -5,9 +5,10 @@ import type { EndpointModel } from "../../../agent/api/endpoint-schema.ts";
 import type { HistoryEntryModel } from "../../../agent/api/history.ts";
 import { type CheckOptions, check } from "../../../doctor/check.ts";
 import type { AttachmentFacts } from "../../../doctor/explain/facts.ts";
+import { findingOf } from "../../../doctor/host/addresses.ts";
 import { policyFindings } from "../../../doctor/policy.ts";
-import { count, nextStep } from "../../../doctor/problem.ts";
-import { type CheckResult, type Finding, failed, skipped, warned, well } from "../../../doctor/report.ts";
+import { count } from "../../../doctor/problem.ts";
+import { type CheckResult, type Finding, failed, result, skipped, warned, well } from "../../../doctor/report.ts";
 import { validateText } from "../../../doctor/validate/validate.ts";
 import { type HistoryEntry, type HistoryQuery, readHistory } from "../../../handover/history.ts";
 import { findAgent } from "../../../handover/run-directory.ts";
@@ -30,10 +31,6 @@ export interface AgentSeen {
   readonly results: readonly CheckResult[];
 }
 
-function result(group: string, check: string, finding: Finding): CheckResult {
-  return { group, check, ...finding };
-}
-
 /** Asks the agent how it is. Its absence is wrong only where there was one. */
 export async function agentSeen({ run, lists }: Sources): Promise<AgentSeen> {
   const object = `agent at ${run.socket}`;
@@ -47,34 +44,17 @@ export async function agentSeen({ run, lists }: Sources): Promise<AgentSeen> {
     const unwell = wrong.map(({ name, state, message, next = "see: tortiectl node status" }) =>
       result("agent", "health", (state === "failure" ? failed : warned)(`agent, ${name}`, message, { next })),
     );
+    const next = "make that available; until then ADDs may fail";
     const waits = health.waits.map(({ what, since }) =>
-      result(
-        "agent",
-        "waits",
-        warned(object, `it waits for ${what} since ${since}`, {
-          next: "make that available; until then ADDs may fail",
-          word: "agent-starting",
-        }),
-      ),
+      result("agent", "waits", warned(object, `it waits for ${what} since ${since}`, { next, word: "agent-starting" })),
     );
     const found = [...unwell, ...waits, ...replaced(run.agentFile, config.status.version)];
     const results = found.length > 0 ? found : [result("agent", "health", well(object, `phase ${health.phase}`))];
     return { client, endpoints, policy, results };
   } catch (error) {
-    if (!(error instanceof TortieError) || error.word !== "agent-unreachable") {
-      return {
-        client: undefined,
-        endpoints: [],
-        policy: undefined,
-        results: [result("agent", "health", skipped(object, messageOf(error)))],
-      };
-    }
-    return {
-      client: undefined,
-      endpoints: [],
-      policy: undefined,
-      results: [result("agent", "health", absent(object, run.agentFile, lists[0]?.config.agent.mode))],
-    };
+    const isAway = error instanceof TortieError && error.word === "agent-unreachable";
+    const finding = isAway ? absent(object, run.agentFile, lists[0]?.config.agent.mode) : skipped(object, messageOf(error));
+    return { client: undefined, endpoints: [], policy: undefined, results: [result("agent", "health", finding)] };
   }
 }
 
@@ -198,25 +178,11 @@ export async function addressResults(
     });
     const found = problems.filter((problem) => problem.addresses.some((address) => addresses.includes(address)));
     if (found.length === 0) return [result("addresses", "consistent", well(addresses.join(", "), "block, handle and record agree"))];
-    return found.map((problem) => {
-      const next = nextStep(problem);
-      return result(
-        "addresses",
-        problem.kind,
-        (problem.severity === "note" ? warned : failed)(problem.object, problem.message, { next, word: problem.kind }),
-      );
-    });
+    return found.map((problem) => result("addresses", problem.kind, findingOf(problem)));
   } catch (error) {
-    if (isDatastoreFailure(error, "unauthorized")) {
-      return [
-        result(
-          "addresses",
-          "consistent",
-          skipped(addresses.join(", "), "this account may not list pods, blocks or handles: give another one with --kubeconfig"),
-        ),
-      ];
-    }
-    return [result("datastore", "reachable", storeFailure(error))];
+    if (!isDatastoreFailure(error, "unauthorized")) return [result("datastore", "reachable", storeFailure(error))];
+    const message = "this account may not list pods, blocks or handles: give another one with --kubeconfig";
+    return [result("addresses", "consistent", skipped(addresses.join(", "), message))];
   }
 }
 
@@ -242,9 +208,8 @@ export async function configurationResults({ options: { netDir }, lists }: Sourc
   const [first] = files;
   if (results.length === 0 && first !== undefined && lists[0]?.list.file !== first) {
     const message = `runtimes take ${first}, which has no plugin of Tortie's: new pods get another network`;
-    results.push(
-      result("configuration", "list", failed(first, message, { next: "rename one of the lists: the first name in the alphabet counts" })),
-    );
+    const next = "rename one of the lists: the first name in the alphabet counts";
+    results.push(result("configuration", "list", failed(first, message, { next })));
   }
   return results.length > 0 ? results : [result("configuration", "list", well(first ?? netDir, "the list that runtimes take is right"))];
 }

@@ -7,7 +7,7 @@ import { isKnownEndpoint } from "../../../dataplane/nftables/policy/known-endpoi
 import { type CheckOptions, check, repair } from "../../../doctor/check.ts";
 import { type Problem, repairText } from "../../../doctor/problem.ts";
 import { planRepair, type RepairAction, type RepairKind } from "../../../doctor/repair/plan.ts";
-import { type CheckResult, type Finding, failed, type Report, warned, well } from "../../../doctor/report.ts";
+import { type CheckResult, failed, type Report, result, warned, well } from "../../../doctor/report.ts";
 import { type HistoryEntry, HistoryWriter } from "../../../handover/history.ts";
 import type { EndpointRecord } from "../../../handover/record.ts";
 import { systemClock } from "../../../ipam-plugin/host.ts";
@@ -90,10 +90,6 @@ async function repairAllOf(work: Work): Promise<readonly CheckResult[]> {
 function isWanted({ what, name = "" }: RepairOptions): (known: Known) => boolean {
   if (what === "node") return () => true;
   return ({ record }) => (what === "pod" ? record.pod === name : record.attachment.containerId.startsWith(name));
-}
-
-function result(group: string, check: string, finding: Finding): CheckResult {
-  return { group, check, ...finding };
 }
 
 const APPLY = "repeat the command with --yes";
