@@ -1,9 +1,10 @@
 /** Looks beforehand for what this host lacks by itself and for the conflist: each finding says what will not work, and what to do. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { isJsonObject, type JsonObject } from "../lib/json/value.ts";
 import { isExecutable, isThere } from "../lib/system/files.ts";
 import { isInPod } from "./kubeconfig.ts";
+import { conflistsIn } from "./lists.ts";
 import { listOf } from "./merge.ts";
 import type { InstallSettings } from "./settings.ts";
 
@@ -64,16 +65,10 @@ function plugins({ binDirs, pluginSource }: Subject): readonly Finding[] {
   });
 }
 
-/** Runtimes take the first file by name (libcni; containerd's and CRI-O's default). */
 function earlierLists({ netDir, confName, oldConfName }: Subject): readonly Finding[] {
-  const earlier = list(netDir)
-    .filter((name) => /\.(conf|conflist|json)$/.test(name) && name < confName && name !== oldConfName)
-    .sort();
-  return earlier.map((name) => ({
-    severity: "warning",
-    subject: join(netDir, name),
-    message: `comes before ${confName} in order: runtimes take it instead; move it away`,
-  }));
+  const earlier = conflistsIn(netDir).filter((path) => basename(path) < confName && basename(path) !== oldConfName);
+  const message = `comes before ${confName} in order: runtimes take it instead; move it away`;
+  return earlier.map((subject) => ({ severity: "warning", subject, message }));
 }
 
 function list(directory: string): readonly string[] {

@@ -10,6 +10,7 @@ import { isJsonObject, stringifyJson } from "../lib/json/value.ts";
 import { isThere, readText, replaceFile, statusOf } from "../lib/system/files.ts";
 import { removeWhole, writeWhole } from "./files.ts";
 import { isOwnKubeconfig } from "./kubeconfig.ts";
+import { isConflist } from "./lists.ts";
 import { isKubeconfigName } from "./settings.ts";
 
 /** Hides the record from libcni, which reads *.conf, *.conflist and *.json. */
@@ -136,11 +137,6 @@ export function isStillOurs(path: string, { installed, conflist }: Pick<InstallR
   if (isConflist(path)) return conflist === undefined || isListOfOurs(readText(path), conflist);
   const fingerprint = installed[path];
   return fingerprint === undefined || fingerprint === fingerprintOf(path);
-}
-
-/** Knows the files that libcni reads (libcni/conf.go, ConfFiles). */
-export function isConflist(path: string): boolean {
-  return /\.(conf|conflist|json)$/.test(path);
 }
 
 /** Knows our list by its main plugin, since others may have edited it. One that cannot be read is nobody else's. */

@@ -8,17 +8,8 @@ import { type Clock, SYSTEM_CLOCK } from "../lib/system/waiting.ts";
 import { removeRemains, removeWhole } from "./files.ts";
 import type { Log } from "./install.ts";
 import { hasEndedToken } from "./kubeconfig.ts";
-import {
-  dropFormer,
-  hasFormer,
-  type InstallRecord,
-  isConflist,
-  isStillOurs,
-  readFormer,
-  readRecord,
-  recordPath,
-  restoreFormer,
-} from "./record.ts";
+import { isConflist } from "./lists.ts";
+import { dropFormer, hasFormer, type InstallRecord, isStillOurs, readFormer, readRecord, recordPath, restoreFormer } from "./record.ts";
 import { removeTlsRemains } from "./template.ts";
 
 /**

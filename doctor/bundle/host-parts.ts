@@ -1,6 +1,7 @@
 /** Lists what a bug report holds of a host: configuration, logs and the kernel's state. Whatever is a secret by its nature is not read. */
 import { existsSync, lstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
+import { isConflist } from "../../installer/lists.ts";
 import { isObject } from "../../lib/json/decode.ts";
 import { parseJson } from "../../lib/json/parse.ts";
 import { hostName } from "../../lib/system/files.ts";
@@ -20,7 +21,6 @@ const MOST_LISTS = 20;
 /** A list may name any file as its log; what is read for others is only what looks like one. */
 const LOOKS_LIKE_LOG = /^\/var\/log\/|\.log(?:\.\d+)?$/;
 const PLUGIN_LOG = "/var/log/calico/cni/cni.log";
-const IS_LIST = /\.(?:conflist|conf|json)$/;
 const UNITS = ["tortie-node", "containerd", "crio", "kubelet"];
 const SETTINGS = "^net\\.(ipv4|ipv6)\\.(ip_forward|conf\\.|neigh\\.default\\.gc_thresh|ip_no_pmtu_disc)|^net\\.(core|netfilter|bridge)\\.";
 
@@ -91,9 +91,7 @@ function namesIn(folder: string): readonly string[] {
 }
 
 function listsIn(netDir: string): readonly string[] {
-  return namesIn(netDir)
-    .filter((name) => IS_LIST.test(name))
-    .slice(0, MOST_LISTS);
+  return namesIn(netDir).filter(isConflist).slice(0, MOST_LISTS);
 }
 
 /** Only JSON is taken: kubeconfigs and tokens lie in the same directory. */

@@ -1,12 +1,12 @@
 /** Keeps what the checks of a host look at, each read once and only when the first check asks for it. Changes nothing. */
-import { readdirSync } from "node:fs";
-import { basename, join } from "node:path";
+import { basename } from "node:path";
 import { hasFelixChains } from "../../dataplane/linux/host-facts.ts";
 import { HostSockets } from "../../dataplane/netlink/host-sockets.ts";
 import { type FoundChain, listChains } from "../../dataplane/nftables/others.ts";
 import { type Link, listLinks } from "../../dataplane/rtnetlink/link.ts";
 import { type KernelRoute, listRoutes } from "../../dataplane/rtnetlink/route.ts";
 import { type FoundAgent, findAgent, type RunDirectory, runDirectoryOf } from "../../handover/run-directory.ts";
+import { conflistsIn } from "../../installer/lists.ts";
 import { createIpamHost } from "../../ipam-plugin/host.ts";
 import { ipamFindings, type Finding as Shortage } from "../../ipam-plugin/status.ts";
 import { bitsOf, type Family } from "../../lib/addresses/address.ts";
@@ -77,9 +77,6 @@ export interface SeenAgent {
   readonly view: AgentView | Error;
 }
 
-/** Ends like this: files that libcni reads as network configurations. */
-const CONFIGURATION = /\.(conf|conflist|json)$/;
-
 /** Has the datastore that our list names. */
 export interface OwnStore extends OwnList {
   readonly datastore: Datastore;
@@ -100,12 +97,7 @@ export class HostView implements AsyncDisposable {
   }
 
   /** Lists the network configurations in the order in which runtimes take them: the first one counts. */
-  readonly lists = once((): readonly string[] => {
-    const { netDir } = this.options;
-    if (!isThere(netDir)) return [];
-    const names = readdirSync(netDir).filter((name) => CONFIGURATION.test(name));
-    return names.sort().map((name) => join(netDir, name));
-  });
+  readonly lists = once((): readonly string[] => conflistsIn(this.options.netDir));
 
   /** Returns the first list that is ours; `undefined` without one. @throws TortieError `privilege-missing` */
   readonly ownList = once((): OwnList | undefined => {

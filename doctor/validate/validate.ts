@@ -1,5 +1,6 @@
 /** Judges the documents of a file, one JSON text or any number of YAML documents, each by the code that would read it. */
 
+import { isConflist } from "../../installer/lists.ts";
 import { findPlugin } from "../../lib/cni/delegate.ts";
 import type { Conflist } from "../../lib/cni/runtime/conflist.ts";
 import { supportedVersions } from "../../lib/cni/runtime/run-plugin.ts";
@@ -75,7 +76,7 @@ async function documentsOf(file: string, text: string): Promise<readonly (Docume
 
 /** Runtimes read these names as JSON and nothing else. Elsewhere the first character tells. */
 function isJson(file: string, text: string): boolean {
-  if (/\.(conf|conflist|json)$/.test(file)) return true;
+  if (isConflist(file)) return true;
   return !/\.ya?ml$/.test(file) && /^\s*[{[]/.test(text);
 }
 

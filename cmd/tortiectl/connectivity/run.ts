@@ -1,11 +1,11 @@
 /** Runs `tortiectl connectivity test` and `clean`: makes the pods, tries the network, removes the pods, and prints what came of it. */
-import { existsSync, readdirSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync } from "node:fs";
 import { cleanCluster, openClusterWorld } from "../../../doctor/connectivity/cluster-world.ts";
 import { cleanHost, openHostWorld } from "../../../doctor/connectivity/host-world.ts";
 import { testConnectivity } from "../../../doctor/connectivity/run.ts";
 import type { Target, World } from "../../../doctor/connectivity/world.ts";
 import { type CheckResult, exitStatus, type Report } from "../../../doctor/report.ts";
+import { conflistsIn } from "../../../installer/lists.ts";
 import { parseAddress } from "../../../lib/addresses/address.ts";
 import { defaultPluginPath } from "../../../lib/cni/runtime/run-plugin.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
@@ -122,9 +122,8 @@ function pluginPathOf({ cniPath }: PlaceOptions): string {
 /** Finds the list that a runtime would take: the first by name. */
 function conflistOf({ conflist }: PlaceOptions): string {
   if (conflist !== undefined) return conflist;
-  const names = existsSync(NET_DIR) ? readdirSync(NET_DIR).filter((name) => /\.(?:conflist|conf|json)$/.test(name)) : [];
-  const [first] = names.sort();
-  if (first !== undefined) return join(NET_DIR, first);
+  const [first] = conflistsIn(NET_DIR);
+  if (first !== undefined) return first;
   throw new TortieError("conflist-unreadable", `there is no network configuration in ${NET_DIR}`, {
     next: "give --conflist FILE, or --kubeconfig FILE for a test in a cluster",
   });

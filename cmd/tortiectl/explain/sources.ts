@@ -1,10 +1,9 @@
 /** Opens what an explanation and a repair look at: this host's kernel, its network configuration, its datastore, and what the agent left. */
-import { existsSync, readdirSync } from "node:fs";
 import { hostname } from "node:os";
-import { join } from "node:path";
 import { LinuxDataplane } from "../../../dataplane/linux/linux-dataplane.ts";
 import { HostSockets } from "../../../dataplane/netlink/host-sockets.ts";
 import { type RunDirectory, runDirectoryOf } from "../../../handover/run-directory.ts";
+import { conflistsIn } from "../../../installer/lists.ts";
 import { ResultCache } from "../../../lib/cni/runtime/cache.ts";
 import { type Conflist, readConflist } from "../../../lib/cni/runtime/conflist.ts";
 import { networkNetconf } from "../../../lib/cni/runtime/plugin-call.ts";
@@ -45,11 +44,10 @@ export interface Sources extends AsyncDisposable {
 }
 
 const MAIN_PLUGINS: readonly string[] = ["tortie", "calico"];
-const LIST = /\.(conflist|conf|json)$/;
 
 /** Opens everything; what cannot be opened is said by the explanation and fails nothing. */
 export async function openSources(options: HereOptions): Promise<Sources> {
-  const lists = filesIn(options.netDir).flatMap(ownList);
+  const lists = conflistsIn(options.netDir).flatMap(ownList);
   const conf = options.conf ?? (isGiven(options) ? undefined : lists[0]?.list.file);
   let store: Store | undefined;
   let storeProblem: unknown;
@@ -83,15 +81,6 @@ export async function openSources(options: HereOptions): Promise<Sources> {
 
 function isGiven({ datastore, kubeconfig }: StoreOptions): boolean {
   return datastore !== undefined || kubeconfig !== undefined;
-}
-
-/** Names the lists of a directory in the order of runtimes. */
-export function filesIn(directory: string): readonly string[] {
-  if (!existsSync(directory)) return [];
-  return readdirSync(directory)
-    .filter((name) => LIST.test(name))
-    .sort()
-    .map((name) => join(directory, name));
 }
 
 function ownList(file: string): readonly OwnList[] {

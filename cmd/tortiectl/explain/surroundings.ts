@@ -12,6 +12,7 @@ import { type CheckResult, type Finding, failed, result, skipped, warned, well }
 import { validateText } from "../../../doctor/validate/validate.ts";
 import { type HistoryEntry, type HistoryQuery, readHistory } from "../../../handover/history.ts";
 import { findAgent } from "../../../handover/run-directory.ts";
+import { conflistsIn } from "../../../installer/lists.ts";
 import { systemClock } from "../../../ipam-plugin/host.ts";
 import { defaultPluginPath } from "../../../lib/cni/runtime/run-plugin.ts";
 import { isDatastoreFailure } from "../../../lib/datastore/errors.ts";
@@ -20,7 +21,7 @@ import { field, isNumber, parseObject } from "../../../lib/json/decode.ts";
 import { VERSION } from "../../output.ts";
 import { type AskedPolicy, askPolicy } from "../policy/check.ts";
 import type { Rules } from "./rules.ts";
-import { filesIn, type Sources } from "./sources.ts";
+import type { Sources } from "./sources.ts";
 
 export interface AgentSeen {
   /** `undefined`: none answers. */
@@ -191,7 +192,7 @@ const SETTLE_MS = 500;
 
 /** Judges the lists of this host as runtimes would read them. */
 export async function configurationResults({ options: { netDir }, lists }: Sources): Promise<readonly CheckResult[]> {
-  const files = filesIn(netDir);
+  const files = conflistsIn(netDir);
   if (files.length === 0) {
     return [result("configuration", "list", skipped(netDir, "there is no network configuration: a runtime would attach nothing here"))];
   }
