@@ -5,6 +5,7 @@ import { isOwnedBy } from "../ipam-plugin/allocator/block.ts";
 import type { AffinityKey, Versioned } from "../lib/datastore/datastore.ts";
 import type { Block, BlockAffinity, BlockOwner } from "../lib/datastore/resources.ts";
 import {
+  blockProblem,
   enumerate,
   GONE,
   MENDED,
@@ -35,7 +36,7 @@ function ofBlock({ value: block }: Versioned<Block>, affinities: readonly Stored
   const problems: Problem[] = [];
   if (block.affinity !== undefined && own.length === 0) {
     const message = `belongs to ${ownerText(block.affinity)}, who has no affinity for it`;
-    problems.push(problem("affinity-missing", { object: `block ${block.cidr}`, message, subject: { type: "block", cidr: block.cidr } }));
+    problems.push(blockProblem("affinity-missing", block.cidr, message));
   }
   for (const affinity of own) if (affinity.value.state !== "confirmed") problems.push(unfinished(affinity, "its block is there"));
 
@@ -43,7 +44,7 @@ function ofBlock({ value: block }: Versioned<Block>, affinities: readonly Stored
   const isDouble = confirmed.length > 1;
   if (isDouble) {
     const message = `is confirmed for ${enumerate(confirmed.map(({ value }) => ownerText(value.owner)))} at once`;
-    problems.push(problem("affinity-double", { object: `block ${block.cidr}`, message, subject: { type: "block", cidr: block.cidr } }));
+    problems.push(blockProblem("affinity-double", block.cidr, message));
   }
   for (const affinity of foreign) {
     if (isDouble && affinity.value.state === "confirmed") continue;
@@ -71,13 +72,8 @@ function unfinished(affinity: StoredAffinity, where: string): Problem {
 function found(kind: ProblemKind, { value, revision }: StoredAffinity, message: string, severity: Severity = "problem"): Problem {
   const { owner, cidr } = value;
   const object = `affinity of ${ownerText(owner)} for block ${cidr}`;
-  return problem(kind, {
-    object,
-    message,
-    severity,
-    evidence: `${message} ${revision}`,
-    subject: { type: "affinity", key: { owner, cidr } },
-  });
+  const subject = { type: "affinity", key: { owner, cidr } } as const;
+  return problem(kind, { object, message, severity, evidence: `${message} ${revision}`, subject });
 }
 
 /** Writes "host worker-1". */

@@ -10,6 +10,7 @@ import { covers, formatPrefix } from "../lib/addresses/address.ts";
 import type { Versioned } from "../lib/datastore/datastore.ts";
 import type { Block } from "../lib/datastore/resources.ts";
 import {
+  blockProblem,
   count,
   enumerate,
   GONE,
@@ -17,7 +18,6 @@ import {
   type Problem,
   type ProblemFacts,
   type ProblemKind,
-  problem,
   type Repair,
   type RepairOutcome,
 } from "./problem.ts";
@@ -29,19 +29,10 @@ const CLOCK_SKEW_MS = 60_000;
 /** Problems of one block by itself. */
 export function blockProblems(stored: Versioned<Block>, nowMs: number): readonly Problem[] {
   const { cidr } = stored.value;
-  const object = `block ${cidr}`;
   const placed = placedBlock(stored);
-  if (placed === undefined) {
-    return [problem("block-cidr", { object, message: `"${cidr}" is not the CIDR of a block`, subject: { type: "block", cidr } })];
-  }
-  const found = (kind: ProblemKind, message: string, ordinals: readonly number[] = [], more: Partial<ProblemFacts> = {}) =>
-    problem(kind, {
-      object,
-      message,
-      addresses: ordinals.map((ordinal) => textAt(placed, ordinal)),
-      subject: { type: "block", cidr },
-      ...more,
-    });
+  if (placed === undefined) return [blockProblem("block-cidr", cidr, `"${cidr}" is not the CIDR of a block`)];
+  const found: Found = (kind, message, ordinals = [], more = {}) =>
+    blockProblem(kind, cidr, message, { addresses: ordinals.map((ordinal) => textAt(placed, ordinal)), ...more });
   return [...lengthProblem(placed, found), ...attributeProblems(placed, found, nowMs), ...queueProblems(placed, found)];
 }
 
@@ -205,14 +196,7 @@ function sizeProblem(placed: PlacedBlock, pools: readonly PlacedPool[]): readonl
 function abandoned(placed: PlacedBlock): readonly Problem[] {
   const { block } = placed;
   if (block.affinity !== undefined || !isEmpty(block)) return [];
-  return [
-    problem("block-abandoned", {
-      object: `block ${block.cidr}`,
-      message: "has neither owner nor addresses",
-      severity: "note",
-      subject: { type: "block", cidr: block.cidr },
-    }),
-  ];
+  return [blockProblem("block-abandoned", block.cidr, "has neither owner nor addresses", { severity: "note" })];
 }
 
 /** Finds overlaps. Sorted blocks nest like brackets: every block that is still open contains the next one. */
@@ -237,12 +221,7 @@ function overlap(outer: PlacedBlock, inner: PlacedBlock, pools: readonly PlacedP
 }
 
 function found(kind: "block-outside-pools" | "block-size" | "blocks-overlap", { block }: PlacedBlock, message: string): Problem {
-  return problem(kind, {
-    object: `block ${block.cidr}`,
-    message,
-    isRepairable: isEmpty(block),
-    subject: { type: "block", cidr: block.cidr },
-  });
+  return blockProblem(kind, block.cidr, message, { isRepairable: isEmpty(block) });
 }
 
 /** Removes a block that is empty and should not be, with its affinity. */

@@ -121,6 +121,11 @@ export function problem(kind: ProblemKind, facts: ProblemFacts): Problem {
   };
 }
 
+/** Makes a finding about a whole block. */
+export function blockProblem(kind: ProblemKind, cidr: string, message: string, more: Partial<ProblemFacts> = {}): Problem {
+  return problem(kind, { object: `block ${cidr}`, message, subject: { type: "block", cidr }, ...more });
+}
+
 /** The next step of a person. */
 export function nextStep({ kind, isRepairable }: Problem): string {
   const { next } = KINDS[kind];
