@@ -1,7 +1,7 @@
 /** Says what a failure most probably is, from what else went well and what the hosts' kernels say. Pure. */
 import type { Trial } from "./plan.ts";
 import type { Answer, EndFacts, HostFacts } from "./question.ts";
-import { addressOf, type Member, type World } from "./world.ts";
+import { addressOf, type Member, memberOf, type World } from "./world.ts";
 
 /** Everything that is known once all have answered. */
 export interface Known {
@@ -86,16 +86,11 @@ export function toOwnHost(trial: Trial, answer: Answer, known: Known): Cause {
   const next = "let packets from cali* in: nft list ruleset, iptables -S INPUT";
   return (
     onItsNode(trial, answer, known) ??
-    withoutWebRoute(trial, known) ?? { cause: "most probably the host's firewall drops what comes in from pods", next }
-  );
-}
-
-/** Answers to a pod need the host's route to it; the other pod of the node stands for it. */
-function withoutWebRoute({ node, family }: Trial, known: Known): Cause | undefined {
-  return withoutHostRoute(
-    known.world.members.find((one) => one.role === "web" && one.node === node),
-    family,
-    known,
+    // Answers to a pod need the host's route to it; the other pod of the node stands for it.
+    withoutHostRoute(memberOf(known.world, "web", trial.node), trial.family, known) ?? {
+      cause: "most probably the host's firewall drops what comes in from pods",
+      next,
+    }
   );
 }
 
@@ -103,7 +98,7 @@ export function betweenNodes(trial: Trial, answer: Answer, known: Known): Cause 
   const { node, family, peer } = trial;
   const ownCause = onItsNode(trial, answer, known) ?? withoutHostRoute(peer, family, known);
   if (ownCause !== undefined) return ownCause;
-  const back = { ...trial, node: peer?.node ?? "", peer: known.world.members.find((one) => one.role === "web" && one.node === node) };
+  const back = { ...trial, node: peer?.node ?? "", peer: memberOf(known.world, "web", node) };
   const routed = withoutNodeRoute(trial, known) ?? withoutNodeRoute(back, known);
   if (routed !== undefined) return routed;
   const other = known.facts.get(peer?.node ?? "");

@@ -1,7 +1,7 @@
 /** Decides what a connectivity test tries in its world, from where, and to whom. Pure. */
 import type { Family } from "../../lib/addresses/address.ts";
 import type { Question } from "./question.ts";
-import { addressOf, CHECKS, type Check, FAMILIES, type Member, type World } from "./world.ts";
+import { addressOf, CHECKS, type Check, FAMILIES, type Member, memberOf, type World } from "./world.ts";
 
 /** One question, and who tries it. */
 export interface Placed {
@@ -61,25 +61,25 @@ class Trials {
 
   /** Whom the check is about; nobody where the other node is missing. */
   #peerOf(check: Check, node: string): Member | undefined {
-    const next = this.#member("web", this.#after(node));
+    const next = memberOf(this.#world, "web", this.#after(node));
     switch (check) {
       case "other-node":
         return next?.node === node ? undefined : next;
       case "path-mtu":
-        return next ?? this.#member("web", node);
+        return next ?? memberOf(this.#world, "web", node);
       case "policy":
-        return this.#member("closed", node);
+        return memberOf(this.#world, "closed", node);
       case "same-node":
       case "host-to-pod":
-        return this.#member("web", node);
+        return memberOf(this.#world, "web", node);
       default:
-        return this.#member("host", node);
+        return memberOf(this.#world, "host", node);
     }
   }
 
   #asksOf(check: Check, node: string, family: Family): readonly Ask[] {
     const { serve, host, closed } = this.#world.ports;
-    const web = this.#member("web", node);
+    const web = memberOf(this.#world, "web", node);
     switch (check) {
       case "host-to-pod":
         return [["host", "tcp", serve]];
@@ -106,7 +106,7 @@ class Trials {
   #egress(node: string, family: Family): void {
     const target = this.#world.outside.find(({ address }) => address.includes(":") === (family === 6));
     // A pod without an address of the family reaches nothing outside by it either.
-    if (target === undefined || addressOf(this.#member("web", node), family) === undefined) return;
+    if (target === undefined || addressOf(memberOf(this.#world, "web", node), family) === undefined) return;
     const { address: to, port } = target;
     const asked = (["pod", "host"] as const).map((from) => this.#placed(node, from, { kind: "tcp", to, port }));
     this.made.push({ check: "egress", object: `node ${node} to ${to} port ${port}`, node, family, asked });
@@ -116,7 +116,7 @@ class Trials {
   #one(check: Check, node: string, family: Family, peer: Member | undefined, asks: readonly Ask[]): void {
     const to = addressOf(peer, family);
     // A packet needs an address of the family on both ends.
-    if (peer === undefined || to === undefined || addressOf(this.#member("web", node), family) === undefined) return;
+    if (peer === undefined || to === undefined || addressOf(memberOf(this.#world, "web", node), family) === undefined) return;
     const asked = asks.map(([from, kind, port, subject = kind === "tcp" ? peer.name : undefined]) =>
       this.#placed(node, from, { kind, to, port, bytes: kind === "bulk" ? BULK_BYTES : undefined, subject }),
     );
@@ -125,8 +125,8 @@ class Trials {
 
   /** A limit is the same for both families and on every node: one pod has it. */
   #bandwidth(node: string, family: Family): void {
-    const { members, ports, limit } = this.#world;
-    const limited = members.find((one) => one.role === "limited" && one.node === node);
+    const { ports, limit } = this.#world;
+    const limited = memberOf(this.#world, "limited", node);
     if (limited === undefined || this.made.some(({ check }) => check === "bandwidth")) return;
     const to = addressOf(limited, family);
     if (to === undefined) return;
@@ -146,10 +146,6 @@ class Trials {
 
   #placed(node: string, from: "pod" | "host", question: Omit<Question, "id">): Placed {
     return { node, from, question: { id: String(this.#count++), ...question } };
-  }
-
-  #member(role: Member["role"], node: string): Member | undefined {
-    return this.#world.members.find((one) => one.role === role && one.node === node);
   }
 
   /** The nodes are a ring: each tries its way to the next, so that each is also reached. */

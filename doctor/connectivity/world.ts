@@ -64,6 +64,11 @@ export function addressOf(member: Member | undefined, family: Family): string | 
   return member?.addresses.find((address) => address.includes(":") === (family === 6));
 }
 
+/** @returns the member of that role on the node, if there is one */
+export function memberOf({ members }: Pick<World, "members">, role: Member["role"], node: string): Member | undefined {
+  return members.find((one) => one.role === role && one.node === node);
+}
+
 /** @returns the world once its pods are there @throws what keeps it from being made, after what was made is gone again */
 export async function made<W extends World & { make(): Promise<void> }>(world: W): Promise<W> {
   try {
