@@ -30,6 +30,9 @@ export interface PolicyFacts {
   readonly unenforced: string | undefined;
 }
 
+/** What is known of what only an agent says, where none says it. */
+export const UNSAID: Pick<PolicyFacts, "differences" | "unread" | "unenforced"> = { differences: [], unread: [], unenforced: undefined };
+
 /** What is wrong, and what to do. */
 export interface PolicyFinding {
   readonly kind: PolicyProblem;
@@ -60,9 +63,8 @@ export function policyFindings(facts: PolicyFacts): readonly PolicyFinding[] {
 
 function ofTable({ isOn, known, differences }: PolicyFacts): readonly PolicyFinding[] {
   if (isOn && known === undefined) {
-    return [
-      finding("policy-table-missing", "policy is on, but the kernel has no table inet tortie-policy: every pod of this node is open"),
-    ];
+    const message = "policy is on, but the kernel has no table inet tortie-policy: every pod of this node is open";
+    return [finding("policy-table-missing", message)];
   }
   if (!isOn && known !== undefined) {
     const message = "policy is off, but the kernel has a table inet tortie-policy: its pods stay as it says, and new ones are closed";

@@ -1,18 +1,16 @@
 /** Judges network policy on this host as `tortiectl policy check` does, from the kernel and from what the agent says. */
-import { type PolicyFacts, policyFindings } from "../policy.ts";
+import { type PolicyFacts, policyFindings, UNSAID } from "../policy.ts";
 import { readNodeFacts } from "../policy-facts.ts";
 import { count } from "../problem.ts";
 import { type Finding, failed, well } from "../report.ts";
 import type { HostView } from "./view.ts";
-
-const UNKNOWN: Pick<PolicyFacts, "differences" | "unread" | "unenforced"> = { differences: [], unread: [], unenforced: undefined };
 
 export async function policy(view: HostView): Promise<readonly Finding[]> {
   const { view: agent } = await view.agent();
   const isServed = !(agent instanceof Error);
   const facts = {
     ...readNodeFacts(view.sockets, view.run.policyFile, view.options.env),
-    ...(isServed ? agent.policy : UNKNOWN),
+    ...(isServed ? agent.policy : UNSAID),
     isServed,
   };
   const found = policyFindings(facts);

@@ -6,7 +6,7 @@ import type { HistoryEntryModel } from "../../../agent/api/history.ts";
 import { type CheckOptions, check } from "../../../doctor/check.ts";
 import type { AttachmentFacts } from "../../../doctor/explain/facts.ts";
 import { findingOf } from "../../../doctor/host/addresses.ts";
-import { policyFindings } from "../../../doctor/policy.ts";
+import { policyFindings, UNSAID } from "../../../doctor/policy.ts";
 import { count } from "../../../doctor/problem.ts";
 import { type CheckResult, type Finding, failed, result, skipped, warned, well } from "../../../doctor/report.ts";
 import { validateText } from "../../../doctor/validate/validate.ts";
@@ -154,7 +154,7 @@ export function storeFailure(error: unknown): Finding {
 /** Says what weakens policy on this node beside what was said of these attachments. */
 export function policyResults({ node }: Rules, { policy }: AgentSeen, attachments: readonly AttachmentFacts[]): readonly CheckResult[] {
   const told = attachments.flatMap((one) => one.policy?.differences ?? []);
-  const asked = policy ?? { isServed: false, differences: [], unread: [], unenforced: undefined };
+  const asked = policy ?? { ...UNSAID, isServed: false };
   const differences = asked.differences.filter((one) => !told.includes(one));
   const isTold = (kind: string) =>
     kind === "policy-endpoint-unknown" || (kind === "policy-table-missing" && attachments.some(({ policy: one }) => one !== undefined));

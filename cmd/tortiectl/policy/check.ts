@@ -2,7 +2,7 @@
 import { AgentApiError, AgentClient } from "../../../agent/api/client.ts";
 import { HostSockets } from "../../../dataplane/netlink/host-sockets.ts";
 import { summaryOf } from "../../../doctor/host/policy.ts";
-import { type PolicyFacts, policyFindings } from "../../../doctor/policy.ts";
+import { type PolicyFacts, policyFindings, UNSAID } from "../../../doctor/policy.ts";
 import { readNodeFacts } from "../../../doctor/policy-facts.ts";
 import { runDirectoryOf } from "../../../handover/run-directory.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
@@ -37,7 +37,7 @@ export interface AskedPolicy extends Pick<PolicyFacts, "isServed" | "differences
 
 /** Asks what only an agent knows. Without one the kernel alone is looked at. */
 export async function askPolicy(client: AgentClient): Promise<AskedPolicy> {
-  const nothing = { isEnforced: false, differences: [], unread: [], unenforced: undefined };
+  const nothing = { ...UNSAID, isEnforced: false };
   try {
     const [table, policy] = [await client.call("comparePolicyTable", {}), await client.call("getPolicy", {})];
     const unread = policy.body.unread.map((one) => ({ kind: one.kind, atLeast: one["at-least"] }));
