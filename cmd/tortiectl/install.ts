@@ -5,8 +5,8 @@ import { type Finding, needsOfList, preflight } from "../../installer/preflight.
 import { CONTAINER_PATHS, readInstallSettings, TORTIE_NAMES } from "../../installer/settings.ts";
 import { uninstall, uninstallConflist, untilNoPodIsLeft } from "../../installer/uninstall.ts";
 import { runInstaller } from "../../installer/watch.ts";
-import { SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
-import type { Terminal } from "./terminal.ts";
+import { NEVER, SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
+import { endOfProcess, type Terminal } from "./terminal.ts";
 
 interface InstallOptions {
   readonly binDir: readonly string[];
@@ -66,7 +66,7 @@ interface UninstallOptions {
 /** @returns exit status: 1 when it was asked to end before it was done, or something fails */
 export async function uninstallHere({ netDir, dryRun, wait, stay, json, socket }: UninstallOptions, terminal: Terminal): Promise<number> {
   const log = (line: string) => (json ? undefined : terminal.out(line));
-  const end = endOfProcess(wait || stay);
+  const end = wait || stay ? endOfProcess() : NEVER;
   if (wait && !dryRun) {
     uninstallConflist(netDir, log);
     if (!(await untilNoPodIsLeft(log, end))) return 1;
@@ -78,13 +78,6 @@ export async function uninstallHere({ netDir, dryRun, wait, stay, json, socket }
   else if (undone.length === 0) terminal.out(`nothing was installed by tortie: ${netDir} has no record of it`);
   while (stay && !end.aborted) await SYSTEM_CLOCK.sleep(STAY_MS, end);
   return 0;
-}
-
-/** @returns a signal that is raised when the process is asked to end, for commands that listen to it */
-function endOfProcess(isAwaited: boolean): AbortSignal {
-  const end = new AbortController();
-  if (isAwaited) for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => end.abort());
-  return end.signal;
 }
 
 function sentence({ severity, subject, message }: Finding, { colors }: Terminal): string {

@@ -8,7 +8,7 @@ import { isForeign, type KindDifference } from "../../migration/difference.ts";
 import { compareStores, migrate, type Side } from "../../migration/migrate.ts";
 import { openStore, type Store } from "./ipam/store.ts";
 import { milliseconds } from "./options.ts";
-import { columns, type Terminal } from "./terminal.ts";
+import { columns, endOfProcess, type Terminal } from "./terminal.ts";
 
 /** Equals the configuration's own default. */
 const LOCAL_FILE = "/var/lib/tortie/tortie.db";
@@ -44,7 +44,6 @@ export async function migrateStore(options: MigrateOptions, terminal: Terminal):
   if (options.dryRun) return await compare(source, options, terminal);
   await using target = await open(to, options, true);
   const [ours, theirs] = [sideOf(source, from, options), sideOf(target, to, options)];
-  using interruption = new Interruption();
   const progress = progressOn(terminal, options.json);
   const report = await migrate(ours, theirs, {
     overwrite: options.overwrite,
@@ -52,7 +51,8 @@ export async function migrateStore(options: MigrateOptions, terminal: Terminal):
     waitMs,
     settleMs,
     nowMs: Date.now,
-    signal: interruption.signal,
+    // Ends the work before the next object, so that the stores become ready again.
+    signal: endOfProcess(new TortieError("operation-interrupted", "the migration was interrupted")),
     onProgress: progress.show,
   }).finally(progress.end);
   printReport(terminal, options, { from: ours, to: theirs, ...report });
@@ -82,26 +82,6 @@ function sideOf({ datastore, unreadable }: Store, type: StoreType, options: Migr
   const { description } = datastore;
   const identity = type === "local" ? `local ${resolve(options.datastore ?? LOCAL_FILE)}` : description.replace(/, group .*$/, "");
   return { datastore, identity, unreadable };
-}
-
-/** Ends the work, at a first SIGINT or SIGTERM, before the next object, so that the stores become ready again. */
-class Interruption {
-  readonly #controller = new AbortController();
-  readonly #end = () => this.#controller.abort(new TortieError("operation-interrupted", "the migration was interrupted"));
-
-  constructor() {
-    process.once("SIGINT", this.#end);
-    process.once("SIGTERM", this.#end);
-  }
-
-  get signal(): AbortSignal {
-    return this.#controller.signal;
-  }
-
-  [Symbol.dispose](): void {
-    process.off("SIGINT", this.#end);
-    process.off("SIGTERM", this.#end);
-  }
 }
 
 interface Outcome {

@@ -3,7 +3,7 @@
 import type { Argv, CommandModule } from "yargs";
 import { DEFAULT_SOCKET } from "../../handover/run-directory.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import type { Terminal } from "./terminal.ts";
+import type { Output, Terminal } from "./terminal.ts";
 
 /** Has what a subcommand gets: where to write, and how to say its exit status. */
 export interface CommandContext {
@@ -85,8 +85,6 @@ export const OUTPUT_OPTIONS = {
   output: { alias: "o", choices: ["wide", "json", "yaml"] as const, describe: "Form: more columns, JSON or YAML; default: words" },
   watch: { ...flagOption("Show it again whenever it has changed"), alias: "w" },
 } as const;
-
-export type Output = "words" | "wide" | "json" | "yaml";
 
 /** Returns the form that --output and --json ask for. */
 export function outputOf({ output, json }: { readonly output?: string | undefined; readonly json?: unknown }): Output {

@@ -153,12 +153,28 @@ export class UsageError extends Error {}
 /** Names standard input in findings; a list from there has no folder of further plugins beside it. */
 export const STANDARD_INPUT = "/dev/stdin";
 
-/** @param json the document's text, as the command prints it for JSON */
-export async function printDocument(terminal: Terminal, output: "json" | "yaml", json: string): Promise<void> {
-  if (output === "json") return terminal.out(json);
-  const { parse, stringify } = await import("yaml");
-  // JSON is YAML; the sizes of IPv6 pools need more digits than a number has.
-  terminal.out(stringify(parse(json, { intAsBigInt: true })).trimEnd());
+/** Is the form in which a command shows what it has found; `wide` has more columns. */
+export type Output = "words" | "wide" | "json" | "yaml";
+
+/**
+ * Prints a document where JSON or YAML is asked for.
+ * @param json makes its text, as the command prints it for JSON
+ * @returns whether it was asked for; else the command prints words
+ */
+export async function printsDocument(terminal: Terminal, output: Output, json: () => string): Promise<boolean> {
+  if (output === "yaml") {
+    const { parse, stringify } = await import("yaml");
+    // JSON is YAML; the sizes of IPv6 pools need more digits than a number has.
+    terminal.out(stringify(parse(json(), { intAsBigInt: true })).trimEnd());
+  } else if (output === "json") terminal.out(json());
+  return output === "yaml" || output === "json";
+}
+
+/** @returns a signal that is raised when the process is asked to end, for commands that listen to it */
+export function endOfProcess(reason?: Error): AbortSignal {
+  const end = new AbortController();
+  for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => end.abort(reason));
+  return end.signal;
 }
 
 const BETWEEN_LOOKS_MS = 1_000;
@@ -170,10 +186,9 @@ const BETWEEN_LOOKS_MS = 1_000;
  */
 export async function shown(terminal: Terminal, watches: boolean, show: (terminal: Terminal) => Promise<number>): Promise<number> {
   if (!watches) return show(terminal);
-  const end = new AbortController();
-  for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => end.abort());
+  const end = endOfProcess();
   let [before, status] = ["", 0];
-  while (!end.signal.aborted) {
+  while (!end.aborted) {
     const lines: string[] = [];
     const collect = (line: string) => void lines.push(line);
     const on = { ...terminal, out: collect, err: collect };
@@ -184,7 +199,7 @@ export async function shown(terminal: Terminal, watches: boolean, show: (termina
       terminal.out(now);
       before = now;
     }
-    await SYSTEM_CLOCK.sleep(BETWEEN_LOOKS_MS, end.signal);
+    await SYSTEM_CLOCK.sleep(BETWEEN_LOOKS_MS, end);
   }
   return status;
 }

@@ -4,8 +4,7 @@ import { stringifyJson } from "../../../lib/json/value.ts";
 import { type BlockView, readPools, STANDINGS } from "../ipam/show.ts";
 import { showAddressOf } from "../ipam/show-address.ts";
 import { noteUnreadable } from "../ipam/store.ts";
-import type { Output } from "../options.ts";
-import { columns, oneLine, printDocument, type Terminal } from "../terminal.ts";
+import { columns, type Output, oneLine, printsDocument, type Terminal } from "../terminal.ts";
 import { type ClusterOptions, explained, openCluster } from "./access.ts";
 
 interface AddressOptions extends ClusterOptions {
@@ -33,14 +32,12 @@ export async function blocks({ node, output, ...options }: BlocksOptions, termin
   noteUnreadable(cluster, terminal);
   const found = pools.flatMap(({ pool, blocks: own }) => own.map((block) => ({ pool: pool.name, block })));
   const wanted = found.filter(({ block: { owner } }) => node === undefined || (owner?.type === "host" && owner.name === node));
-  if (output === "json" || output === "yaml") {
-    const list = wanted.map(({ pool, block: { cidr, owner, capacity, shares } }) => ({
+  const list = () =>
+    wanted.map(({ pool, block: { cidr, owner, capacity, shares } }) => ({
       ...{ cidr, pool, owner: owner === undefined ? null : `${owner.type}:${owner.name}`, capacity },
       ...shares,
     }));
-    await printDocument(terminal, output, stringifyJson(list, 2));
-    return 0;
-  }
+  if (await printsDocument(terminal, output, () => stringifyJson(list(), 2))) return 0;
   const isWide = output === "wide";
   const head = ["BLOCK", "OWNER", "POOL", "USED", "FREE", ...(isWide ? OTHERS.map((one) => one.toUpperCase()) : []), "OF"];
   const rows = wanted.map(({ pool, block }) => rowOf(pool, block, isWide));

@@ -5,8 +5,7 @@
 
 import { type Fields, number, objects, section, text } from "../../../lib/json/decode.ts";
 import { decodePod, type Pod } from "../../../lib/kubernetes/objects.ts";
-import type { Output } from "../options.ts";
-import { columns, oneLine, printDocument, type Terminal } from "../terminal.ts";
+import { columns, type Output, oneLine, printsDocument, type Terminal } from "../terminal.ts";
 import { type Cluster, type ClusterOptions, endpointObjects, listIfAny, openCluster } from "./access.ts";
 
 export interface EndpointsOptions extends ClusterOptions {
@@ -38,10 +37,7 @@ export async function endpoints(options: EndpointsOptions, terminal: Terminal): 
   using cluster = openCluster(options);
   const namespace = options.allNamespaces ? undefined : (options.namespace ?? cluster.namespace);
   const found = await readEndpoints(cluster, namespace);
-  if (options.output === "json" || options.output === "yaml") {
-    await printDocument(terminal, options.output, JSON.stringify(found, undefined, 2));
-    return 0;
-  }
+  if (await printsDocument(terminal, options.output, () => JSON.stringify(found, undefined, 2))) return 0;
   const rows = rowsOf(found, { isWide: options.output === "wide", hasNamespaces: namespace === undefined, now: Date.now() });
   for (const line of columns(rows, "")) terminal.out(oneLine(line));
   if (found.length === 0) terminal.err(namespace === undefined ? "no pods" : `no pods in namespace ${namespace}; -A shows all`);

@@ -10,8 +10,7 @@ import { createApiClient } from "../../../lib/kubernetes/client/client.ts";
 import { resolveApiConfig } from "../../../lib/kubernetes/config/resolve.ts";
 import { asking } from "../ask-agent.ts";
 import { json } from "../node/run.ts";
-import type { Output } from "../options.ts";
-import { columns, printDocument, type Terminal } from "../terminal.ts";
+import { columns, type Output, printsDocument, type Terminal } from "../terminal.ts";
 
 /** Who is asked. */
 export type IdentitySource = { readonly socket: string } | { readonly kubeconfig: string };
@@ -38,18 +37,16 @@ interface Answerer {
 export function list({ output, ...source }: ListOptions & IdentitySource, terminal: Terminal): Promise<number> {
   return answered(source, terminal, async (answerer) => {
     const found = await answerer.list();
-    if (output === "json" || output === "yaml") await printDocument(terminal, output, json(found));
-    else {
-      const isWide = output === "wide";
-      const rows = found.map(({ id, state, labels, "created-at": at }) => [
-        String(id),
-        state,
-        ...(isWide ? [at ?? "-"] : []),
-        labels.join(" "),
-      ]);
-      for (const line of columns([["ID", "STATE", ...(isWide ? ["CREATED"] : []), "LABELS"], ...rows], "")) terminal.out(line);
-      if (found.length === 0) terminal.err("no identities");
-    }
+    if (await printsDocument(terminal, output, () => json(found))) return 0;
+    const isWide = output === "wide";
+    const rows = found.map(({ id, state, labels, "created-at": at }) => [
+      String(id),
+      state,
+      ...(isWide ? [at ?? "-"] : []),
+      labels.join(" "),
+    ]);
+    for (const line of columns([["ID", "STATE", ...(isWide ? ["CREATED"] : []), "LABELS"], ...rows], "")) terminal.out(line);
+    if (found.length === 0) terminal.err("no identities");
     return 0;
   });
 }

@@ -9,8 +9,7 @@ import { type Address, contains, formatAddress, parseAddress } from "../../../li
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import { stringifyJson } from "../../../lib/json/value.ts";
-import type { Output } from "../options.ts";
-import { columns, printDocument, type Terminal } from "../terminal.ts";
+import { columns, type Output, printsDocument, type Terminal } from "../terminal.ts";
 import { endpointNames, noteUnreadable, openStore, type ShowOptions, type Store } from "./store.ts";
 
 /** Facts by name, in the order to print them; what is not known is left out. */
@@ -33,7 +32,7 @@ export async function showAddressOf(
 ): Promise<void> {
   const facts = await factsOf(store.datastore, parseIp(text));
   noteUnreadable(store, terminal);
-  if (output === "json" || output === "yaml") return printDocument(terminal, output, stringifyJson(facts, 2));
+  if (await printsDocument(terminal, output, () => stringifyJson(facts, 2))) return;
   const { address: name, standing, ...rest } = facts;
   terminal.out(`${terminal.colors.bold(name ?? "")} is ${standing}`);
   for (const line of columns(Object.entries(rest).flatMap(([key, value]) => (value === undefined ? [] : [[labelOf(key), value]]))))

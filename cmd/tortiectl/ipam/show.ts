@@ -12,7 +12,9 @@ import { type Address, addressAt, formatAddress, parsePrefix } from "../../../li
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import type { Block, BlockOwner, IPPool } from "../../../lib/datastore/resources.ts";
 import { stringifyJson, type Writable } from "../../../lib/json/value.ts";
-import { type Colors, printDocument, type Terminal } from "../terminal.ts";
+import type { Standing } from "../../../ui/contract.ts";
+import { grouped, percent } from "../../../ui/format.ts";
+import { type Colors, printsDocument, type Terminal } from "../terminal.ts";
 import { showAddress } from "./show-address.ts";
 import { noteUnreadable, openStore, type ShowOptions } from "./store.ts";
 
@@ -30,11 +32,9 @@ async function showPools(options: ShowOptions, terminal: Terminal): Promise<numb
   await using store = await openStore(options);
   const pools = await readPools(store.datastore);
   noteUnreadable({ unreadable: new Set([...store.unreadable, ...pools.flatMap(({ pool }) => pool.unreadable)]) }, terminal);
-  if (options.output === "json" || options.output === "yaml") {
-    const json = stringifyJson({ datastore: store.datastore.description, pools: pools.map((pool) => poolJson(pool, options.blocks)) }, 2);
-    await printDocument(terminal, options.output, json);
-    return 0;
-  }
+  const json = () =>
+    stringifyJson({ datastore: store.datastore.description, pools: pools.map((pool) => poolJson(pool, options.blocks)) }, 2);
+  if (await printsDocument(terminal, options.output, json)) return 0;
   terminal.out(terminal.colors.dim(store.datastore.description));
   if (pools.length === 0)
     terminal.out(`no pools: ${store.isLocal ? "the first ADD of a network makes those of its ipam.pools" : "make an IPPool"}`);
@@ -75,20 +75,6 @@ function printBlock({ cidr, owner, capacity, shares, map }: BlockView, terminal:
 function figuresText(shares: Shares, capacity: bigint): string {
   const parts = STANDINGS.filter((standing) => shares[standing] > 0n || standing === "used" || standing === "free");
   return `${parts.map((standing) => `${grouped(shares[standing])} ${standing}`).join(", ")} of ${grouped(capacity)}`;
-}
-
-/** Writes "65,536"; numbers of more than 15 digits become a power of two, which is easier to read. */
-function grouped(number: bigint): string {
-  if (number < 10n ** 15n) return number.toLocaleString("en");
-  const exponent = number.toString(2).length - 1;
-  return number === 1n << BigInt(exponent) ? `2^${exponent}` : `about 2^${(number - 1n).toString(2).length}`;
-}
-
-/** Writes one decimal; a share above zero is never printed as "0.0 %". */
-function percent(part: bigint, whole: bigint): string {
-  if (whole === 0n || part === 0n) return "0 %";
-  const tenths = Number((part * 1000n) / whole);
-  return tenths === 0 ? "<0.1 %" : `${(tenths / 10).toFixed(1)} %`;
 }
 
 function poolJson({ pool, limits, blocks, capacity, shares }: PoolView, withBlocks: boolean): Writable {
@@ -200,8 +186,6 @@ export function limitsOf(pool: IPPool): readonly string[] {
   ];
 }
 
-type Standing = "used" | "borrowed" | "cooling" | "reserved" | "free";
-
 export const STANDINGS: readonly Standing[] = ["used", "borrowed", "cooling", "reserved", "free"];
 
 const SIGNS: Readonly<Record<Standing, string>> = { used: "█", borrowed: "▓", cooling: "▒", reserved: "×", free: "·" };
@@ -247,17 +231,8 @@ export function legend(occurring: ReadonlySet<Standing>, colors: Colors): string
     .join("  ");
 }
 
+const COLOURS = { used: "green", borrowed: "magenta", cooling: "yellow", reserved: "blue", free: "dim" } as const;
+
 function coloured(standing: Standing, text: string, colors: Colors): string {
-  switch (standing) {
-    case "used":
-      return colors.green(text);
-    case "borrowed":
-      return colors.magenta(text);
-    case "cooling":
-      return colors.yellow(text);
-    case "reserved":
-      return colors.blue(text);
-    case "free":
-      return colors.dim(text);
-  }
+  return colors[COLOURS[standing]](text);
 }

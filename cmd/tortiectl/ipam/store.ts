@@ -13,8 +13,7 @@ import { isDatastoreFailure } from "../../../lib/datastore/errors.ts";
 import { openDatastore } from "../../../lib/datastore/open.ts";
 import { messageOf, TortieError } from "../../../lib/errors/errors.ts";
 import { lockFile } from "../../../lib/system/flock.ts";
-import type { Output } from "../options.ts";
-import type { Terminal } from "../terminal.ts";
+import type { Output, Terminal } from "../terminal.ts";
 
 /** Has what every command takes that is about a datastore. */
 export interface StoreOptions {

@@ -2,11 +2,11 @@
 
 import type { AgentClient } from "../../../agent/api/client.ts";
 import type { EndpointModel } from "../../../agent/api/endpoint-schema.ts";
+import type { StatusResponse } from "../../../agent/api/node.ts";
 import { formatAddress, parseAddress } from "../../../lib/addresses/address.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import { type AgentOptions, asking } from "../ask-agent.ts";
-import type { Output } from "../options.ts";
-import { columns, printDocument, type Terminal } from "../terminal.ts";
+import { columns, type Output, printsDocument, type Terminal } from "../terminal.ts";
 
 interface EndpointOptions extends AgentOptions {
   readonly id: string;
@@ -34,22 +34,19 @@ const HISTORY = 20;
 export function status(options: ListOptions, terminal: Terminal): Promise<number> {
   return asking(options, terminal, async (client) => {
     const { body: health } = await client.call("getHealthz", {});
-    if (isDocument(options.output)) await printDocument(terminal, options.output, json(health));
-    else {
-      const { bold, green, yellow, red } = terminal.colors;
-      const paint = { ok: green, warning: yellow, failure: red, disabled: (text: string) => text };
-      terminal.out(
-        `${bold("tortie-node")} is ${paint[health.state](health.state)}, phase ${health.phase}${health.ready ? "" : ", not ready"}`,
-      );
-      for (const line of columns(health.checks.map(({ name, state, message, since }) => [state, name, message, `since ${since}`])))
-        terminal.out(line);
-      for (const { what, since } of health.waits) terminal.out(`  ${yellow("waits")} for ${what}, since ${since}`);
-      for (const finding of health.findings) terminal.out(`  ${yellow("found")} ${finding}`);
-      for (const { name, next } of health.checks)
-        if (next !== undefined) terminal.out(`  ${terminal.colors.dim("next")}  ${name}: ${next}`);
-    }
+    if (!(await printsDocument(terminal, options.output, () => json(health)))) printHealth(health, terminal);
     return health.ready ? 0 : 1;
   });
+}
+
+function printHealth({ state, phase, ready, checks, waits, findings }: StatusResponse, { out, colors }: Terminal): void {
+  const { bold, green, yellow, red, dim } = colors;
+  const paint = { ok: green, warning: yellow, failure: red, disabled: (text: string) => text };
+  out(`${bold("tortie-node")} is ${paint[state](state)}, phase ${phase}${ready ? "" : ", not ready"}`);
+  for (const line of columns(checks.map((one) => [one.state, one.name, one.message, `since ${one.since}`]))) out(line);
+  for (const { what, since } of waits) out(`  ${yellow("waits")} for ${what}, since ${since}`);
+  for (const finding of findings) out(`  ${yellow("found")} ${finding}`);
+  for (const { name, next } of checks) if (next !== undefined) out(`  ${dim("next")}  ${name}: ${next}`);
 }
 
 /**
@@ -71,14 +68,12 @@ export function health(options: HealthOptions, terminal: Terminal): Promise<numb
 export function endpoints(options: ListOptions, terminal: Terminal): Promise<number> {
   return asking(options, terminal, async (client) => {
     const { body: list } = await client.call("listEndpoints", {});
-    if (isDocument(options.output)) await printDocument(terminal, options.output, json(list));
-    else {
-      const isWide = options.output === "wide";
-      const head = ["ID", "STATE", "ADDRESSES", "INTERFACE", "WORKLOAD", "CONTAINER", ...(isWide ? WIDE_COLUMNS : [])];
-      const rows = list.map((one) => [...row(one), ...(isWide ? wideCells(one) : [])]);
-      for (const line of columns([head, ...rows], "")) terminal.out(line);
-      if (list.length === 0) terminal.err("no endpoints");
-    }
+    if (await printsDocument(terminal, options.output, () => json(list))) return 0;
+    const isWide = options.output === "wide";
+    const head = ["ID", "STATE", "ADDRESSES", "INTERFACE", "WORKLOAD", "CONTAINER", ...(isWide ? WIDE_COLUMNS : [])];
+    const rows = list.map((one) => [...row(one), ...(isWide ? wideCells(one) : [])]);
+    for (const line of columns([head, ...rows], "")) terminal.out(line);
+    if (list.length === 0) terminal.err("no endpoints");
     return 0;
   });
 }
@@ -145,10 +140,6 @@ async function nameFor(text: string, client: AgentClient): Promise<string> {
   if (isNameOfApi(text)) return text;
   const { body } = await client.call("listEndpoints", {});
   return String(endpointNamed(text, body).id);
-}
-
-function isDocument(output: Output): output is "json" | "yaml" {
-  return output === "json" || output === "yaml";
 }
 
 function row({ id, status: { state, networking, "external-identifiers": names } }: EndpointModel): string[] {

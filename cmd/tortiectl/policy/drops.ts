@@ -4,7 +4,7 @@ import type { PolicyDrop, PolicyDrops } from "../../../agent/api/policy-schema.t
 import { TortieError } from "../../../lib/errors/errors.ts";
 import { isJsonObject, type JsonValue } from "../../../lib/json/value.ts";
 import { type AgentOptions, asking } from "../ask-agent.ts";
-import { oneLine, type Terminal } from "../terminal.ts";
+import { endOfProcess, oneLine, type Terminal } from "../terminal.ts";
 
 interface DropsOptions extends AgentOptions {
   readonly endpoint: string | undefined;
@@ -36,15 +36,14 @@ async function follow(
   { json, socket }: DropsOptions,
   terminal: Terminal,
 ): Promise<number> {
-  const end = new AbortController();
-  for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => end.abort());
-  for await (const line of client.lines("followPolicyDrops", { query, signal: end.signal })) {
+  const end = endOfProcess();
+  for await (const line of client.lines("followPolicyDrops", { query, signal: end })) {
     const missed = missedIn(line);
     if (json) terminal.out(JSON.stringify(line));
     else if (missed === undefined) terminal.out(lineOf(dropIn(line), terminal));
     else terminal.err(`${missed} more were dropped meanwhile: this reader is too slow for them`);
   }
-  if (end.signal.aborted) return 0;
+  if (end.aborted) return 0;
   throw new TortieError("agent-unreachable", `the agent at ${socket} has ended`);
 }
 

@@ -1,8 +1,7 @@
 /** Runs `tortiectl policy list`. */
 import type { NodePolicy, PolicyModel } from "../../../agent/api/policy-schema.ts";
 import { type AgentOptions, asking } from "../ask-agent.ts";
-import type { Output } from "../options.ts";
-import { columns, oneLine, printDocument, type Terminal } from "../terminal.ts";
+import { columns, type Output, oneLine, printsDocument, type Terminal } from "../terminal.ts";
 
 interface ListOptions extends AgentOptions {
   readonly output: Output;
@@ -15,10 +14,7 @@ export function list(options: ListOptions, terminal: Terminal): Promise<number> 
   return asking(options, terminal, async (client) => {
     const { body } = await client.call("getPolicy", {});
     const { output } = options;
-    if (output === "json" || output === "yaml") {
-      await printDocument(terminal, output, JSON.stringify(body, undefined, 2));
-      return 0;
-    }
+    if (await printsDocument(terminal, output, () => JSON.stringify(body, undefined, 2))) return 0;
     const isWide = output === "wide";
     const rows = body.policies.map((policy) => [...row(policy), ...(isWide ? wideCells(policy) : [])]);
     if (rows.length > 0) for (const line of columns([[...HEAD, ...(isWide ? WIDE_HEAD : [])], ...rows], "")) terminal.out(line);
