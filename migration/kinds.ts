@@ -44,8 +44,10 @@ interface KindParts<K, T> {
   readonly list: (store: Datastore) => Promise<readonly Versioned<T>[]>;
   /** Key to write to; also the id, as text. */
   readonly keyOf: (value: T, sides: Sides) => K;
-  readonly idOf: (key: K) => string;
-  readonly carried: (value: T) => T;
+  /** Text of the key; the key itself when absent. */
+  readonly idOf?: (key: K) => string;
+  /** What is moved of a value; all of it when absent. */
+  readonly carried?: (value: T) => T;
   /** What is compared of a carried value; all of it when absent. */
   readonly compared?: (value: T, sides: Sides) => unknown;
   /** Tells whether the object is only a place. */
@@ -54,20 +56,20 @@ interface KindParts<K, T> {
   readonly isExclusive?: (sides: Sides) => boolean;
 }
 
-export function kindOfObject<K, T>(parts: KindParts<K, T>): KindOfObject {
-  const { compared = (value) => value, isVacant = () => false, collection } = parts;
+function kindOfObject<K, T>(parts: KindParts<K, T>): KindOfObject {
+  const { idOf = String, carried = (value) => value, compared = (value) => value, isVacant = () => false, collection } = parts;
   return {
     name: parts.name,
     needsPlace: parts.needsPlace ?? (() => false),
     isExclusive: parts.isExclusive ?? (() => true),
     async read(store, sides) {
       return (await parts.list(store)).map(({ value: stored, revision }) => {
-        const value = parts.carried(stored);
+        const value = carried(stored);
         const key = parts.keyOf(value, sides);
         const from = collection(store);
         const foreign = keepsForeignFields<K, T>(from) ? from.foreignFields(key, revision) : undefined;
         return {
-          id: parts.idOf(key),
+          id: idOf(key),
           text: isVacant(value, sides) ? "" : canonicalText(compared(value, sides)),
           revision,
           foreign,
@@ -87,12 +89,12 @@ export function kindOfObject<K, T>(parts: KindParts<K, T>): KindOfObject {
 }
 
 /** Drops deletion and `Allocatable`, which belong to one store's controllers: a pool that is being deleted gives no addresses in any store. */
-export function carriedPool({ allocatable: _, deleting, ...pool }: IPPool): IPPool {
+function carriedPool({ allocatable: _, deleting, ...pool }: IPPool): IPPool {
   return { ...pool, disabled: pool.disabled || deleting, deleting: false };
 }
 
 /** Spreads the block, because some stores decode parts of a block at first use. */
-export function carriedBlock(block: Block): Block {
+function carriedBlock(block: Block): Block {
   const { affinityClaimTime, ...others } = { ...block };
   return { ...others, ...(affinityClaimTime ? { affinityClaimTime } : {}), attributes: block.attributes.map(carriedAttribute) };
 }
@@ -112,17 +114,17 @@ function isEmpty(owner: Readonly<Record<string, string>> | undefined): owner is 
 }
 
 /** Labels are each store's own. */
-export function carriedAffinity(affinity: BlockAffinity): BlockAffinity {
+function carriedAffinity(affinity: BlockAffinity): BlockAffinity {
   return { ...affinity, labelled: true };
 }
 
 /** Drops what a view of a pod adds, which is not stored. */
-export function carriedEndpoint({ annotations: _, qosControls: __, isClaimed: ___, ...endpoint }: WorkloadEndpoint): WorkloadEndpoint {
+function carriedEndpoint({ annotations: _, qosControls: __, isClaimed: ___, ...endpoint }: WorkloadEndpoint): WorkloadEndpoint {
   return endpoint;
 }
 
 /** Returns what a record in annotations holds. */
-export function recordOfEndpoint({ containerID, ipNetworks }: WorkloadEndpoint): object {
+function recordOfEndpoint({ containerID, ipNetworks }: WorkloadEndpoint): object {
   return { containerID, ipNetworks };
 }
 
@@ -144,7 +146,6 @@ const pools = kindOfObject({
   collection: (store) => store.pools,
   list: (store) => store.pools.list(),
   keyOf: ({ name }) => name,
-  idOf: String,
   carried: carriedPool,
 });
 
@@ -153,8 +154,6 @@ const reservations = kindOfObject({
   collection: (store) => store.reservations,
   list: (store) => store.reservations.list(),
   keyOf: ({ name }) => name,
-  idOf: String,
-  carried: (reservation) => reservation,
 });
 
 const configuration = kindOfObject<"default", IpamConfiguration>({
@@ -162,8 +161,6 @@ const configuration = kindOfObject<"default", IpamConfiguration>({
   collection: (store) => store.ipamConfiguration,
   list: readConfiguration,
   keyOf: () => "default",
-  idOf: String,
-  carried: (value) => value,
 });
 
 const handles = kindOfObject({
@@ -171,8 +168,6 @@ const handles = kindOfObject({
   collection: (store) => store.handles,
   list: (store) => store.handles.list(),
   keyOf: ({ id }) => id,
-  idOf: String,
-  carried: (handle) => handle,
 });
 
 const blocks = kindOfObject({
@@ -180,7 +175,6 @@ const blocks = kindOfObject({
   collection: (store) => store.blocks,
   list: (store) => store.blocks.list(),
   keyOf: ({ cidr }) => cidr,
-  idOf: String,
   carried: carriedBlock,
 });
 
