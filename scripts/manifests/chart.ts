@@ -2,11 +2,11 @@
  * Makes the Helm chart's templates from the overlays. Each object stands there once for all overlays in which it is the same, behind a
  * condition, with expressions where values decide. The default values give the overlay itself.
  */
-import type { YamlMap } from "./kustomization.ts";
+import { type Fields, isObject } from "../../lib/json/decode.ts";
 
 export interface Overlay {
   readonly name: string;
-  readonly objects: readonly YamlMap[];
+  readonly objects: readonly Fields[];
 }
 
 /** Pairs the image's name in the manifests with the expression that replaces it. */
@@ -14,13 +14,13 @@ export interface ChartSource {
   readonly image: string;
   readonly overlays: readonly Overlay[];
   /** Holds what the Prometheus operator reads, from no overlay. */
-  readonly monitoring: readonly YamlMap[];
+  readonly monitoring: readonly Fields[];
 }
 
 /** Maps file names below templates/ to texts. @throws Error if an object holds what Helm would take for a template */
 export function chartTemplates({ image, overlays, monitoring }: ChartSource): ReadonlyMap<string, string> {
   const files = new Map<string, string[]>();
-  const add = (object: YamlMap, text: string) => {
+  const add = (object: Fields, text: string) => {
     const file = `${object.kind}-${nameOf(object)}.yaml`.toLowerCase();
     files.set(file, [...(files.get(file) ?? []), text]);
   };
@@ -49,13 +49,13 @@ const GENERATED = "{{- /* Made by scripts/chart from manifests/overlays; change 
 const WITHOUT_CALICO = "tortie-without-calico";
 
 interface Variant {
-  readonly object: YamlMap;
+  readonly object: Fields;
   /** Lists overlays that hold exactly this object. */
   readonly names: readonly string[];
 }
 
 function variantsOf(overlays: readonly Overlay[]): readonly Variant[] {
-  const variants = new Map<string, { object: YamlMap; names: string[] }>();
+  const variants = new Map<string, { object: Fields; names: string[] }>();
   for (const { name, objects } of overlays) {
     for (const object of objects) {
       const text = JSON.stringify(object);
@@ -68,7 +68,7 @@ function variantsOf(overlays: readonly Overlay[]): readonly Variant[] {
 }
 
 /** @param condition Helm's, for the object to exist @param placed the object with expressions where values decide */
-function templateOf(object: YamlMap, condition: string, placed: (place: Place) => YamlMap): string {
+function templateOf(object: Fields, condition: string, placed: (place: Place) => Fields): string {
   if (JSON.stringify(object).includes("{{")) throw new Error(`${object.kind} ${nameOf(object)} holds "{{", which Helm would evaluate`);
   const expressions: string[] = [];
   const place: Place = (expression) => `${MARK}${expressions.push(expression) - 1}`;
@@ -89,25 +89,21 @@ const NAMESPACE = "kube-system";
 /** Reads, by its account, what kubeadm left in kube-system. */
 const OF_KUBEADM = "tortie-pools";
 
-function inNamespace(object: YamlMap, place: Place): YamlMap {
+function inNamespace(object: Fields, place: Place): Fields {
   const released = place(".Release.Namespace");
-  const replaced = (value: unknown): unknown => {
-    if (typeof value === "string") return value.replaceAll(NAMESPACE, released);
-    if (Array.isArray(value)) return value.map(replaced);
-    return isMap(value) ? Object.fromEntries(Object.entries(value).map(([key, member]) => [key, replaced(member)])) : value;
-  };
+  const change = (value: unknown) => (typeof value === "string" ? value.replaceAll(NAMESPACE, released) : value);
   const stays = (key: string) => key === "metadata" && nameOf(object) === OF_KUBEADM;
-  return Object.fromEntries(Object.entries(object).map(([key, value]) => [key, stays(key) ? value : replaced(value)]));
+  return Object.fromEntries(Object.entries(object).map(([key, value]) => [key, stays(key) ? value : replaced(value, change)]));
 }
 
 /** Adds the administrator's labels, by which Prometheus finds its objects. */
-function withMonitoring(object: YamlMap, place: Place): YamlMap {
+function withMonitoring(object: Fields, place: Place): Fields {
   const metadata = mapAt(object, "metadata");
   const labels = Object.entries(mapAt(metadata, "labels"))
     .flat()
     .map((word) => JSON.stringify(word));
   const spec = mapAt(object, "spec");
-  const endpoints = Array.isArray(spec.podMetricsEndpoints) ? spec.podMetricsEndpoints.filter(isMap) : [];
+  const endpoints = Array.isArray(spec.podMetricsEndpoints) ? spec.podMetricsEndpoints.filter(isObject) : [];
   return {
     ...object,
     metadata: { ...metadata, labels: place(`toJson (merge (dict ${labels.join(" ")}) .Values.monitoring.labels)`) },
@@ -130,14 +126,14 @@ const PROGRAMS: Readonly<Record<string, Program>> = {
   "Deployment tortie-controller": { values: "controller", port: 9880 },
 };
 
-function withPlaces(object: YamlMap, image: string, place: Place): YamlMap {
+function withPlaces(object: Fields, image: string, place: Place): Fields {
   if (object.kind === "CustomResourceDefinition") return kept(object);
   const program = PROGRAMS[`${object.kind} ${nameOf(object)}`];
   if (program === undefined) return object;
   const spec = mapAt(object, "spec");
   const template = mapAt(spec, "template");
   const pod = mapAt(template, "spec");
-  const containers = (key: string) => (Array.isArray(pod[key]) ? pod[key].filter(isMap) : []);
+  const containers = (key: string) => (Array.isArray(pod[key]) ? pod[key].filter(isObject) : []);
   const [main, ...others] = containers("containers").map((one) => withImage(one, image, place));
   if (main === undefined || others.length > 0) throw new Error(`${object.kind} ${nameOf(object)} has not one container`);
   const initial = containers("initContainers").map((one) => withImage(one, image, place));
@@ -160,13 +156,13 @@ function withPlaces(object: YamlMap, image: string, place: Place): YamlMap {
 }
 
 /** Makes `helm uninstall` leave definitions: their deletion would delete every pool and address. */
-function kept(object: YamlMap): YamlMap {
+function kept(object: Fields): Fields {
   const metadata = mapAt(object, "metadata");
   const annotations = { ...mapAt(metadata, "annotations"), "helm.sh/resource-policy": "keep" };
   return { ...object, metadata: { ...metadata, annotations } };
 }
 
-function withImage(container: YamlMap, image: string, place: Place): YamlMap {
+function withImage(container: Fields, image: string, place: Place): Fields {
   if (container.image !== image) throw new Error(`a container has the image ${String(container.image)}, not ${image}`);
   return { ...container, image: place('include "tortie.image" . | quote') };
 }
@@ -178,7 +174,7 @@ const OPTIONS: Readonly<Record<string, string>> = {
   "--ipv6-pool": ".Values.pools.ipv6",
 };
 
-function withSettings(container: YamlMap, { values, port }: Program, place: Place): YamlMap {
+function withSettings(container: Fields, { values, port }: Program, place: Place): Fields {
   const own = `.Values.metrics.${values}Port`;
   const args = (Array.isArray(container.args) ? container.args.map(String) : []).map((arg) => {
     const value = OPTIONS[arg.slice(0, arg.indexOf("="))];
@@ -198,10 +194,10 @@ function withSettings(container: YamlMap, { values, port }: Program, place: Plac
 }
 
 /** Writes the container's ports as expressions of Helm. */
-function portsOf(container: YamlMap, port: number, own: string): string {
-  const ports = Array.isArray(container.ports) ? container.ports.filter(isMap) : [];
+function portsOf(container: Fields, port: number, own: string): string {
+  const ports = Array.isArray(container.ports) ? container.ports.filter(isObject) : [];
   const wordOf = (value: unknown) => (value === port ? `(int ${own})` : JSON.stringify(value));
-  const dictOf = (one: YamlMap) => Object.entries(one).flatMap(([key, value]) => [JSON.stringify(key), wordOf(value)]);
+  const dictOf = (one: Fields) => Object.entries(one).flatMap(([key, value]) => [JSON.stringify(key), wordOf(value)]);
   return ports.map((one) => `(dict ${dictOf(one).join(" ")})`).join(" ");
 }
 
@@ -212,24 +208,23 @@ function metricsPort(address: string): string {
 }
 
 /** Replaces each number of the port: container's, host's, probes'. */
-function withPort(container: YamlMap, port: number, expression: string): YamlMap {
-  const replaced = (value: unknown): unknown => {
-    if (value === port) return expression;
-    if (Array.isArray(value)) return value.map(replaced);
-    return isMap(value) ? Object.fromEntries(Object.entries(value).map(([key, member]) => [key, replaced(member)])) : value;
-  };
-  return Object.fromEntries(Object.entries(container).map(([key, value]) => [key, replaced(value)]));
+function withPort(container: Fields, port: number, expression: string): Fields {
+  const change = (value: unknown) => (value === port ? expression : value);
+  return Object.fromEntries(Object.entries(container).map(([key, value]) => [key, replaced(value, change)]));
 }
 
-function mapAt(map: YamlMap, key: string): YamlMap {
+/** Changes every value of a list or an object, however deep it stands. @param change gives what needs no change as it is */
+function replaced(value: unknown, change: (value: unknown) => unknown): unknown {
+  if (Array.isArray(value)) return value.map((one) => replaced(one, change));
+  if (!isObject(value)) return change(value);
+  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, replaced(member, change)]));
+}
+
+function mapAt(map: Fields, key: string): Fields {
   const value = map[key];
-  return isMap(value) ? value : {};
+  return isObject(value) ? value : {};
 }
 
-function nameOf(object: YamlMap): string {
+function nameOf(object: Fields): string {
   return String(mapAt(object, "metadata").name);
-}
-
-function isMap(value: unknown): value is YamlMap {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -4,17 +4,18 @@
  */
 import { readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { type Fields, isObject } from "../../lib/json/decode.ts";
 
 const KEYS = new Set(["apiVersion", "kind", "resources", "patches"]);
 
 /** Returns the objects of a folder with a kustomization, in the order of its resources. @throws Error naming the file and what is wrong in it */
-export function renderFolder(folder: string): readonly YamlMap[] {
+export function renderFolder(folder: string): readonly Fields[] {
   const path = join(folder, "kustomization.yaml");
   const [kustomization, ...others] = readDocuments(path);
   if (kustomization === undefined || others.length > 0) throw new Error(`${path} must hold one document`);
   const unknown = Object.keys(kustomization).find((key) => !KEYS.has(key));
   if (unknown !== undefined) throw new Error(`${path}: "${unknown}" is not supported by scripts/render-manifests`);
-  let objects: readonly YamlMap[] = listOf(kustomization.resources).flatMap((name) => {
+  let objects: readonly Fields[] = listOf(kustomization.resources).flatMap((name) => {
     const resource = resolve(folder, String(name));
     return statSync(resource).isDirectory() ? renderFolder(resource) : readDocuments(resource);
   });
@@ -24,31 +25,31 @@ export function renderFolder(folder: string): readonly YamlMap[] {
 }
 
 /** Reads the documents of a YAML file. */
-export function readDocuments(path: string): readonly YamlMap[] {
+export function readDocuments(path: string): readonly Fields[] {
   return documentsOf(readFileSync(path, "utf8"), path);
 }
 
-function documentsOf(text: string, path: string): readonly YamlMap[] {
+function documentsOf(text: string, path: string): readonly Fields[] {
   const parsed: unknown = Bun.YAML.parse(text);
   return (Array.isArray(parsed) ? parsed : [parsed]).map((document) => {
-    if (!isMap(document)) throw new Error(`${path} holds a document that is not a map`);
+    if (!isObject(document)) throw new Error(`${path} holds a document that is not a map`);
     return document;
   });
 }
 
 function readPatch(entry: unknown, folder: string): Patch {
-  if (!isMap(entry)) throw new Error(`${folder}: a patch must be a map`);
+  if (!isObject(entry)) throw new Error(`${folder}: a patch must be a map`);
   const text = typeof entry.path === "string" ? readFileSync(resolve(folder, entry.path), "utf8") : String(entry.patch);
   const content: unknown = Bun.YAML.parse(text);
   if (Array.isArray(content)) {
-    if (!isMap(entry.target)) throw new Error(`${folder}: operations need a target`);
-    return { target: entry.target, operations: content.filter(isMap) };
+    if (!isObject(entry.target)) throw new Error(`${folder}: operations need a target`);
+    return { target: entry.target, operations: content.filter(isObject) };
   }
-  if (!isMap(content) || !isMap(content.metadata)) throw new Error(`${folder}: a patch must be a list of operations or an object`);
+  if (!isObject(content) || !isObject(content.metadata)) throw new Error(`${folder}: a patch must be a list of operations or an object`);
   return { target: { kind: content.kind, name: content.metadata.name }, merge: content };
 }
 
-function patched(objects: readonly YamlMap[], patch: Patch, path: string): readonly YamlMap[] {
+function patched(objects: readonly Fields[], patch: Patch, path: string): readonly Fields[] {
   let count = 0;
   const result = objects.map((object) => {
     if (object.kind !== patch.target.kind || nameOf(object) !== patch.target.name) return object;
@@ -59,7 +60,7 @@ function patched(objects: readonly YamlMap[], patch: Patch, path: string): reado
   return result;
 }
 
-function assertDistinct(objects: readonly YamlMap[], path: string): void {
+function assertDistinct(objects: readonly Fields[], path: string): void {
   const seen = new Set<string>();
   for (const object of objects) {
     const identity = `${String(object.apiVersion)} ${String(object.kind)} ${String(nameOf(object))}`;
@@ -68,16 +69,12 @@ function assertDistinct(objects: readonly YamlMap[], path: string): void {
   }
 }
 
-function nameOf(object: YamlMap): unknown {
-  return isMap(object.metadata) ? object.metadata.name : undefined;
+function nameOf(object: Fields): unknown {
+  return isObject(object.metadata) ? object.metadata.name : undefined;
 }
 
 function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
-}
-
-export interface YamlMap {
-  readonly [key: string]: unknown;
 }
 
 interface Target {
@@ -86,23 +83,23 @@ interface Target {
 }
 
 export type Patch =
-  | { readonly target: Target; readonly merge: YamlMap }
-  | { readonly target: Target; readonly operations: readonly YamlMap[] };
+  | { readonly target: Target; readonly merge: Fields }
+  | { readonly target: Target; readonly operations: readonly Fields[] };
 
 /** Merges maps, replaces everything else. @throws Error for a list: Kustomize merges some of them by key, this does not */
-export function mergeMaps(base: YamlMap, patch: YamlMap): YamlMap {
+export function mergeMaps(base: Fields, patch: Fields): Fields {
   const merged: Record<string, unknown> = { ...base };
   for (const [key, value] of Object.entries(patch)) {
     if (Array.isArray(value)) throw new Error(`"${key}" is a list; use operations of JSON 6902`);
     const former = merged[key];
-    merged[key] = isMap(value) && isMap(former) ? mergeMaps(former, value) : value;
+    merged[key] = isObject(value) && isObject(former) ? mergeMaps(former, value) : value;
   }
   return merged;
 }
 
 /** Does `add`, `replace` and `remove` of RFC 6902. @throws Error for any other operation, and for a path that does not exist */
-export function applyOperations(object: YamlMap, operations: readonly YamlMap[]): YamlMap {
-  return operations.reduce<YamlMap>((result, { op, path, value }) => {
+export function applyOperations(object: Fields, operations: readonly Fields[]): Fields {
+  return operations.reduce<Fields>((result, { op, path, value }) => {
     if ((op !== "add" && op !== "replace" && op !== "remove") || typeof path !== "string")
       throw new Error(`operation ${String(op)} is not supported`);
     const steps = path
@@ -110,7 +107,7 @@ export function applyOperations(object: YamlMap, operations: readonly YamlMap[])
       .slice(1)
       .map((step) => step.replaceAll("~1", "/").replaceAll("~0", "~"));
     const changed = withValue(result, steps, op, value);
-    if (!isMap(changed)) throw new Error(`${path} would replace the whole object`);
+    if (!isObject(changed)) throw new Error(`${path} would replace the whole object`);
     return changed;
   }, object);
 }
@@ -125,12 +122,8 @@ function withValue(container: unknown, [step, ...rest]: readonly string[], op: s
     if (rest.length === 0 && op === "remove") return container.toSpliced(index, 1);
     return container.with(index, withValue(container[index], rest, op, value));
   }
-  if (!isMap(container)) throw new Error(`there is nothing at ${step}`);
+  if (!isObject(container)) throw new Error(`there is nothing at ${step}`);
   if (!(step in container) && (op !== "add" || rest.length > 0)) throw new Error(`there is no ${step}`);
   if (rest.length === 0 && op === "remove") return Object.fromEntries(Object.entries(container).filter(([key]) => key !== step));
   return { ...container, [step]: withValue(container[step], rest, op, value) };
-}
-
-function isMap(value: unknown): value is YamlMap {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

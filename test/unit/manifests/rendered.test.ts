@@ -1,13 +1,14 @@
 /** What `kubectl apply` gets: manifests/tortie.yaml is what the kustomizations come to, and the overlays hold together. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { applyOperations, mergeMaps, renderFolder, type YamlMap } from "../../../scripts/manifests/kustomization.ts";
+import type { Fields } from "../../../lib/json/decode.ts";
+import { applyOperations, mergeMaps, renderFolder } from "../../../scripts/manifests/kustomization.ts";
 import { RENDERED, renderOverlay } from "../../../scripts/render-manifests.ts";
 import { memberAt } from "../../support/kubernetes/json.ts";
 
 const OVERLAYS = readdirSync(resolve("manifests/overlays"));
 const objectsOf = (overlay: string) => renderFolder(resolve("manifests/overlays", overlay));
-const find = (objects: readonly YamlMap[], kind: string, name: string) =>
+const find = (objects: readonly Fields[], kind: string, name: string) =>
   objects.find((object) => object.kind === kind && memberAt(object, "metadata", "name") === name);
 
 describe("manifests/tortie.yaml", () => {
@@ -89,7 +90,7 @@ describe("manifests/overlays", () => {
 });
 
 /** Every container of a pod template, with what its pod says for all. */
-function containersOf(object: YamlMap): readonly { readonly name: string; readonly container: unknown; readonly profile: unknown }[] {
+function containersOf(object: Fields): readonly { readonly name: string; readonly container: unknown; readonly profile: unknown }[] {
   const spec = memberAt(object, "spec", "template", "spec");
   return ["initContainers", "containers"].flatMap((list) => {
     const containers = memberAt(spec, list);
