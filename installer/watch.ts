@@ -71,11 +71,13 @@ export class InstallationWatch {
       while (!signal.aborted) {
         await this.#sleep(Math.min(LOOK_MS, Math.max(0, renewal - Date.now())), signal);
         if (signal.aborted) return;
-        this.#mendFiles();
+        await this.#mendFiles();
         const isDue = Date.now() >= renewal || this.#isTokenStale || !isThere(kubeconfigPath(this.#settings));
         if (this.#keepsToken && isDue) {
           this.#isTokenStale = false;
-          await this.#renewToken();
+          await this.#attempt("token", async () => {
+            this.#token = await installKubeconfig(this.#settings, this.#log);
+          });
           renewal = this.#nextRenewal();
         }
       }
@@ -84,21 +86,12 @@ export class InstallationWatch {
     }
   }
 
-  #mendFiles(): void {
-    this.#attempt("files of the installation", () => {
+  #mendFiles(): Promise<void> {
+    return this.#attempt("files of the installation", () => {
       const tls = installTlsFiles(this.#settings, this.#log);
       this.#remarks = installConflist(this.#settings, renderConflist(this.#settings, tls), this.#log, this.#remarks);
       removeOtherTlsFiles(this.#settings.netDir, tls, this.#log);
     });
-  }
-
-  async #renewToken(): Promise<void> {
-    try {
-      this.#token = await installKubeconfig(this.#settings, this.#log);
-      this.#problems.delete("token");
-    } catch (error) {
-      this.#failed("token", error);
-    }
   }
 
   #nextRenewal(): number {
@@ -108,18 +101,14 @@ export class InstallationWatch {
     return Date.now() + pauseUntilRenewal(this.#token.expiresMs - Date.now(), this.#settings.token.refreshMs, Math.random);
   }
 
-  #attempt(what: string, work: () => void): void {
+  async #attempt(what: string, work: () => void | Promise<void>): Promise<void> {
     try {
-      work();
+      await work();
       this.#problems.delete(what);
     } catch (error) {
-      this.#failed(what, error);
+      this.#log(`${what}: ${messageOf(error)}; tried again`);
+      this.#problems.set(what, messageOf(error));
     }
-  }
-
-  #failed(what: string, error: unknown): void {
-    this.#log(`${what}: ${messageOf(error)}; tried again`);
-    this.#problems.set(what, messageOf(error));
   }
 
   /** Watches a directory; where that fails, the look every 30 s remains. */
