@@ -1,7 +1,7 @@
 /** Asks an API server what is neither an object nor a list: which time it is there, and for how long it believes us. */
 import { X509Certificate } from "node:crypto";
+import { endOf } from "../installer/kubeconfig.ts";
 import { TortieError } from "../lib/errors/errors.ts";
-import { isNumber, optional, parseObject } from "../lib/json/decode.ts";
 import { ApiConnection } from "../lib/kubernetes/client/connection.ts";
 import { TransportError } from "../lib/kubernetes/client/transport-error.ts";
 import type { ApiConfig } from "../lib/kubernetes/config/api-config.ts";
@@ -61,12 +61,10 @@ export function judgeCredentials({ identity }: Pick<ApiConfig, "identity">, nowM
   return well(object, `the credentials are good until ${time}`);
 }
 
-/** @returns milliseconds since 1970; `undefined` for a token that does not say it (RFC 7519, 4.1.4) */
+/** @returns milliseconds since 1970; `undefined` for a token that does not say it, and for what is none */
 function endOfToken(authorization: string | undefined): number | undefined {
   try {
-    const [, payload = ""] = (authorization ?? "").split(".");
-    const { exp } = optional(parseObject(Buffer.from(payload, "base64url").toString()), "exp", isNumber);
-    return exp && exp * 1000;
+    return endOf(authorization ?? "");
   } catch {
     return undefined;
   }

@@ -94,7 +94,7 @@ function ownToken(serviceAccount: string): Token {
 }
 
 /** Tells when a token ends, in milliseconds since 1970; `undefined` for one that does not say it (RFC 7519, 4.1.4). @throws Error for no JWT */
-function endOf(token: string): number | undefined {
+export function endOf(token: string): number | undefined {
   const [, payload = ""] = token.split(".");
   const { exp } = optional(parseObject(Buffer.from(payload, "base64url").toString()), "exp", isNumber);
   return exp && exp * 1000;

@@ -170,13 +170,8 @@ function differs(key: string, theirs: JsonValue | undefined, ours: JsonValue | u
 
 /** @returns the list and its main plugin, by its own name or Calico's; `undefined` without one */
 export function listOf(text: string): { readonly list: JsonObject; readonly main: JsonObject } | undefined {
-  let list: JsonValue;
-  try {
-    list = parseJson(text);
-  } catch {
-    return undefined;
-  }
-  if (!isJsonObject(list)) return undefined;
+  const list = objectOf(text);
+  if (list === undefined) return undefined;
   const plugins: readonly JsonValue[] = Array.isArray(list.plugins) ? list.plugins : [];
   const main = plugins.filter(isJsonObject).find(({ type }) => type === "tortie" || type === "calico");
   return main === undefined ? undefined : { list, main };
