@@ -47,11 +47,6 @@ export interface AgentView {
   readonly policy: Pick<PolicyFacts, "differences" | "unread" | "unenforced">;
 }
 
-export interface AgentPort {
-  /** @throws TortieError `agent-unreachable`, and what else keeps it from answering */
-  look(): Promise<AgentView>;
-}
-
 export interface HostOptions {
   /** Of this program. */
   readonly version: string;
@@ -66,7 +61,8 @@ export interface HostOptions {
   readonly binDir: string;
   /** The agent's. */
   readonly socket: string;
-  readonly agent: AgentPort;
+  /** Asks the agent. @throws TortieError `agent-unreachable`, and what else keeps it from answering */
+  readonly askAgent: () => Promise<AgentView>;
 }
 
 /** Has what is known of one agent. */
@@ -110,7 +106,7 @@ export class HostView implements AsyncDisposable {
 
   readonly agent = once(async (): Promise<SeenAgent> => {
     const file = findAgent(this.run.agentFile);
-    const view = await this.options.agent.look().catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))));
+    const view = await this.options.askAgent().catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))));
     return { file, view };
   });
 

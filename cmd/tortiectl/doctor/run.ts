@@ -1,13 +1,15 @@
 /** Runs `tortiectl doctor`: asks until nothing fails or the time is over, and prints the last answer. */
+import { AgentClient } from "../../../agent/api/client.ts";
 import { runClusterDoctor } from "../../../doctor/cluster/doctor.ts";
-import { type HostOptions, runHostDoctor } from "../../../doctor/host/doctor.ts";
+import { runHostDoctor } from "../../../doctor/host/doctor.ts";
+import type { AgentView } from "../../../doctor/host/view.ts";
 import { exitStatus, type Report } from "../../../doctor/report.ts";
 import { defaultPluginPath } from "../../../lib/cni/runtime/run-plugin.ts";
 import { hostName } from "../../../lib/system/files.ts";
 import { VERSION } from "../../output.ts";
 import { milliseconds } from "../options.ts";
+import { askPolicy } from "../policy/check.ts";
 import type { Terminal } from "../terminal.ts";
-import { agentAt } from "./agent-port.ts";
 import { printReport } from "./print.ts";
 
 interface DoctorOptions {
@@ -42,23 +44,35 @@ async function untilWell(ask: () => Promise<Report>, end: number): Promise<Repor
   }
 }
 
-/** Has what decides about the host's report; all but the socket have defaults of the host itself. */
-type HostPlaces = Partial<Pick<HostOptions, "root" | "netDir" | "env">> & {
-  readonly socket: string;
-  readonly cniBinDir?: string | undefined;
-};
+/** Asks about this host. For whatever shows a report: this command, and a bundle. */
+export function hostReport({ socket, netDir, cniBinDir }: Pick<DoctorOptions, "socket" | "netDir" | "cniBinDir">): Promise<Report> {
+  const about = { version: VERSION, host: hostName(), env: process.env };
+  const binDir = cniBinDir ?? defaultPluginPath(process.env);
+  return runHostDoctor({ ...about, root: "/", netDir, binDir, socket, askAgent: () => askAgent(socket) });
+}
 
-/** Asks about this host. For whatever shows a report: this command, a bundle, a page. */
-export function hostReport({ socket, cniBinDir, env = process.env, ...places }: HostPlaces): Promise<Report> {
-  const binDir = cniBinDir ?? defaultPluginPath(env);
-  const given = { root: places.root ?? "/", netDir: places.netDir ?? "/etc/cni/net.d" };
-  return runHostDoctor({ version: VERSION, host: hostName(), env, binDir, socket, agent: agentAt(socket), ...given });
+/** @throws TortieError `agent-unreachable`; AgentApiError */
+async function askAgent(socket: string): Promise<AgentView> {
+  const client = new AgentClient(socket);
+  const { body: health } = await client.call("getHealthz", {});
+  const { body: config } = await client.call("getConfig", {});
+  const { body: endpoints } = await client.call("listEndpoints", {});
+  return {
+    version: config.status.version,
+    phase: health.phase,
+    isReady: health.ready,
+    checks: health.checks,
+    waits: health.waits,
+    findings: health.findings,
+    endpoints: endpoints.map(({ status: { networking } }) => ({
+      hostInterface: networking["interface-name"] ?? "",
+      addresses: networking.addresses.map(({ address }) => address),
+    })),
+    policy: await askPolicy(client),
+  };
 }
 
 /** Asks the API server about the cluster. */
-export function clusterReport({
-  kubeconfig,
-  namespace = "kube-system",
-}: Partial<Pick<DoctorOptions, "kubeconfig" | "namespace">>): Promise<Report> {
+function clusterReport({ kubeconfig, namespace }: DoctorOptions): Promise<Report> {
   return runClusterDoctor({ version: VERSION, host: hostName(), env: process.env, kubeconfig, namespace });
 }

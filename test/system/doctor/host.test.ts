@@ -71,9 +71,9 @@ describe("tortiectl doctor", () => {
 
 /** Looks at a file system below `root` as at another host's. */
 async function hostAt(root: string, check: string) {
-  const agent = { look: () => Promise.reject(new Error("no agent")) };
+  const askAgent = () => Promise.reject(new Error("no agent"));
   const paths = { netDir: host.netDir, binDir: BIN_DIR, socket: join(root, "tortie.sock") };
-  const report = await runHostDoctor({ version: "1", host: "other", env: {}, root, agent, ...paths });
+  const report = await runHostDoctor({ version: "1", host: "other", env: {}, root, askAgent, ...paths });
   return rowsOf({ exit: 0, report }, check);
 }
 
