@@ -1,6 +1,6 @@
 /** Runs `tortiectl bundle`: reads the parts, hides secrets, writes the archive and prints what it holds and what was hidden. */
 import { existsSync, writeFileSync } from "node:fs";
-import { AgentClient, type CallOptions } from "../../../agent/api/client.ts";
+import { AgentClient } from "../../../agent/api/client.ts";
 import type { OperationName } from "../../../agent/api/operations.ts";
 import { archiveOf, type Bundle, makeBundle, type Part } from "../../../doctor/bundle/bundle.ts";
 import { clusterParts } from "../../../doctor/bundle/cluster-parts.ts";
@@ -10,13 +10,12 @@ import { Redaction } from "../../../doctor/bundle/redact.ts";
 import { readHistory } from "../../../handover/history.ts";
 import { runDirectoryOf } from "../../../handover/run-directory.ts";
 import { defaultPluginPath } from "../../../lib/cni/runtime/run-plugin.ts";
-import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { messageOf, TortieError } from "../../../lib/errors/errors.ts";
 import { type ApiClient, ApiError } from "../../../lib/kubernetes/api-client.ts";
-import { openApiClient } from "../../../lib/kubernetes/client/client.ts";
 import { systemErrorCode } from "../../../lib/system/errno.ts";
 import { hostName } from "../../../lib/system/files.ts";
 import { VERSION } from "../../output.ts";
+import { openNamedServer } from "../cluster/access.ts";
 import { hostReport } from "../doctor/run.ts";
 import { columns, type Terminal } from "../terminal.ts";
 
@@ -49,8 +48,8 @@ export async function bundle(options: BundleOptions, terminal: Terminal): Promis
   const redaction = new Redaction(
     await secretsOf(options.netDir, options.kubeconfig === undefined ? [] : [options.kubeconfig], process.env),
   );
-  using cluster = clusterOf(options);
-  const parts = [...ownParts(options), ...(await partsOfCluster(cluster?.api, options.node))];
+  using api = options.kubeconfig === undefined ? undefined : openNamedServer(options.kubeconfig);
+  const parts = [...ownParts(options), ...(await partsOfCluster(api, options.node))];
   const bounds = { partBytes: PART_BYTES, totalBytes: options.maxSize * MEBIBYTE };
   const collected = await makeBundle(parts, redaction, bounds);
   const hidden = Object.fromEntries(redaction.counts);
@@ -78,22 +77,22 @@ function ownParts({ socket, netDir, cniPath, log }: BundleOptions): readonly Par
 
 /** Everything that the agent of this host says about itself and its endpoints, with their logs. */
 function agentParts(client: AgentClient): readonly Part[] {
-  const asked = <N extends OperationName>(name: N, options: CallOptions<N>): Part["read"] => {
+  const asked = (name: OperationName): Part["read"] => {
     return async () => {
-      const { body }: { readonly body?: unknown } = await client.call(name, options);
+      const { body }: { readonly body?: unknown } = await client.call(name, {});
       return typeof body === "string" ? { text: body, isCut: false } : { json: body };
     };
   };
   return [
-    { path: "agent/health.json", read: asked("getHealthz", {}) },
-    { path: "agent/config.json", read: asked("getConfig", {}) },
-    { path: "agent/endpoints.json", read: asked("listEndpoints", {}) },
+    { path: "agent/health.json", read: asked("getHealthz") },
+    { path: "agent/config.json", read: asked("getConfig") },
+    { path: "agent/endpoints.json", read: asked("listEndpoints") },
     { path: "agent/endpoint-logs.json", read: () => endpointLogs(client) },
-    { path: "agent/controllers.json", read: asked("getControllers", {}) },
-    { path: "agent/identities.json", read: asked("listIdentities", {}) },
-    { path: "agent/policy.json", read: asked("getPolicy", {}) },
-    { path: "agent/policy-drops.json", read: asked("getPolicyDrops", {}) },
-    { path: "agent/metrics.txt", read: asked("getMetricsText", {}) },
+    { path: "agent/controllers.json", read: asked("getControllers") },
+    { path: "agent/identities.json", read: asked("listIdentities") },
+    { path: "agent/policy.json", read: asked("getPolicy") },
+    { path: "agent/policy-drops.json", read: asked("getPolicyDrops") },
+    { path: "agent/metrics.txt", read: asked("getMetricsText") },
   ];
 }
 
@@ -104,14 +103,6 @@ async function endpointLogs(client: AgentClient): Promise<{ readonly json: unkno
     return [String(id), log.body];
   });
   return { json: Object.fromEntries(await Promise.all(asked)) };
-}
-
-/** An API server that is asked, and left when the archive is made. */
-function clusterOf({ kubeconfig }: BundleOptions): ({ readonly api: ApiClient } & Disposable) | undefined {
-  if (kubeconfig === undefined) return undefined;
-  if (!existsSync(kubeconfig)) throw new TortieError("kubeconfig-unreadable", `kubeconfig ${kubeconfig} does not exist`);
-  const api = openApiClient(decodeNetworkConfig({ datastore_type: "kubernetes", kubernetes: { kubeconfig } }), process.env);
-  return { api, [Symbol.dispose]: () => api.close() };
 }
 
 /** A host that is no node by its name tells of all nodes, and of no pods. */

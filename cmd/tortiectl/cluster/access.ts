@@ -2,15 +2,16 @@
 import { homedir } from "node:os";
 import { GROUP, PLURAL, VERSION } from "../../../agent/objects/endpoint-object.ts";
 import type { Environment } from "../../../lib/cni/protocol.ts";
-import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
+import { decodeNetworkConfig, type NetworkConfig } from "../../../lib/config/decode.ts";
 import { kubernetesDatastore } from "../../../lib/datastore/kubernetes/kubernetes-datastore.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import type { Fields } from "../../../lib/json/decode.ts";
-import { ApiError, pagesOf, parsePage, type Selectors } from "../../../lib/kubernetes/api-client.ts";
-import { type ConnectedClient, createApiClient } from "../../../lib/kubernetes/client/client.ts";
+import { type ApiClient, ApiError, pagesOf, parsePage, type Selectors } from "../../../lib/kubernetes/api-client.ts";
+import { type ConnectedClient, createApiClient, openApiClient } from "../../../lib/kubernetes/client/client.ts";
 import { readKubeconfig } from "../../../lib/kubernetes/config/kubeconfig.ts";
 import { resolveApiConfig } from "../../../lib/kubernetes/config/resolve.ts";
 import { isThere } from "../../../lib/system/files.ts";
+import { requireKubeconfig } from "../ipam/store.ts";
 
 /** Has what every command of `kubectl tortie` takes. */
 export interface ClusterOptions {
@@ -44,6 +45,14 @@ export function openCluster(options: ClusterOptions): Cluster {
     list: (path, selectors = {}) => explained(() => everyPage(client, path, selectors)),
     [Symbol.dispose]: () => client.close(),
   };
+}
+
+/** Opens the API server that a file leads to. @throws TortieError `kubeconfig-unreadable` */
+export function openNamedServer(kubeconfig: string, settings: Partial<NetworkConfig> = {}): ApiClient & Disposable {
+  requireKubeconfig(kubeconfig);
+  const config = decodeNetworkConfig({ datastore_type: "kubernetes", kubernetes: { kubeconfig } });
+  const api = openApiClient({ ...config, ...settings }, process.env);
+  return Object.assign(api, { [Symbol.dispose]: () => api.close() });
 }
 
 /** Lets the options win over everything that the environment says about API servers. */

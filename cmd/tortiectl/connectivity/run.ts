@@ -1,5 +1,4 @@
 /** Runs `tortiectl connectivity test` and `clean`: makes the pods, tries the network, removes the pods, and prints what came of it. */
-import { existsSync } from "node:fs";
 import { cleanCluster, openClusterWorld } from "../../../doctor/connectivity/cluster-world.ts";
 import { cleanHost, openHostWorld } from "../../../doctor/connectivity/host-world.ts";
 import { testConnectivity } from "../../../doctor/connectivity/run.ts";
@@ -8,13 +7,12 @@ import { type CheckResult, exitStatus, type Report } from "../../../doctor/repor
 import { conflistsIn } from "../../../installer/lists.ts";
 import { parseAddress } from "../../../lib/addresses/address.ts";
 import { defaultPluginPath } from "../../../lib/cni/runtime/run-plugin.ts";
-import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import type { ApiClient } from "../../../lib/kubernetes/api-client.ts";
-import { openApiClient } from "../../../lib/kubernetes/client/client.ts";
 import { hostName } from "../../../lib/system/files.ts";
 import { SYSTEM_CLOCK } from "../../../lib/system/waiting.ts";
 import { VERSION } from "../../output.ts";
+import { openNamedServer } from "../cluster/access.ts";
 import { printReport } from "../doctor/print.ts";
 import { milliseconds } from "../options.ts";
 import type { Terminal } from "../terminal.ts";
@@ -60,12 +58,8 @@ export async function test(options: TestOptions, terminal: Terminal): Promise<nu
 export async function clean(options: PlaceOptions, terminal: Terminal): Promise<number> {
   const kubeconfig = kubeconfigOf(options);
   if (kubeconfig === undefined) return show(await cleanHost(options.cacheDir, pluginPathOf(options)), options.json, terminal);
-  const api = clientOf(kubeconfig);
-  try {
-    return show(await cleanCluster(api, true), options.json, terminal);
-  } finally {
-    api.close();
-  }
+  using api = clientOf(kubeconfig);
+  return show(await cleanCluster(api, true), options.json, terminal);
 }
 
 /** Makes the world, has the work done in it, and removes it, whatever happens. */
@@ -84,15 +78,11 @@ async function inWorld<T>(options: TestOptions, signal: AbortSignal, work: (worl
     );
     return await work(world);
   }
-  const api = clientOf(kubeconfig);
-  try {
-    const { node, image, podsTimeout } = options;
-    const wanted = { nodes: node, image, podsMs: milliseconds("pods-timeout", podsTimeout), ...places };
-    await using world = await openClusterWorld(api, wanted, signal);
-    return await work(world);
-  } finally {
-    api.close();
-  }
+  using api = clientOf(kubeconfig);
+  const { node, image, podsTimeout } = options;
+  const wanted = { nodes: node, image, podsMs: milliseconds("pods-timeout", podsTimeout), ...places };
+  await using world = await openClusterWorld(api, wanted, signal);
+  return await work(world);
 }
 
 function show(results: readonly CheckResult[], json: boolean, terminal: Terminal): number {
@@ -108,11 +98,9 @@ function kubeconfigOf({ kubeconfig, conflist }: PlaceOptions): string | undefine
   return kubeconfig ?? (process.env.KUBECONFIG || undefined);
 }
 
-function clientOf(kubeconfig: string): ApiClient {
-  if (!existsSync(kubeconfig)) throw new TortieError("kubeconfig-unreadable", `kubeconfig ${kubeconfig} does not exist`);
-  const config = decodeNetworkConfig({ datastore_type: "kubernetes", kubernetes: { kubeconfig } });
+function clientOf(kubeconfig: string): ApiClient & Disposable {
   // A test looks at its pods several times a second, on behalf of one person.
-  return openApiClient({ ...config, qps: 50 }, process.env);
+  return openNamedServer(kubeconfig, { qps: 50 });
 }
 
 function pluginPathOf({ cniPath }: PlaceOptions): string {

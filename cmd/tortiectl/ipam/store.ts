@@ -73,13 +73,16 @@ function environmentOf({ datastore, kubeconfig }: StoreOptions): Environment {
 
 /** Requires that what the command line leads to is there: later a message would be about a key or a call of the system. */
 function requireNamed({ datastore, kubeconfig }: StoreOptions, env: Environment): void {
-  if (kubeconfig !== undefined && !existsSync(kubeconfig)) {
-    throw new TortieError("kubeconfig-unreadable", `kubeconfig ${kubeconfig} does not exist`);
-  }
+  if (kubeconfig !== undefined) requireKubeconfig(kubeconfig);
   if (datastore !== ETCD || [env.ETCD_ENDPOINTS, env.ETCD_DISCOVERY_SRV, env.ETCD_AUTHORITY].some((value) => (value ?? "") !== "")) return;
   throw new TortieError("argument-missing", "which etcd? ETCD_ENDPOINTS is not set", {
     next: "set it, for instance ETCD_ENDPOINTS=http://127.0.0.1:2379; docs/explanation/datastores.md has the variables for certificates and users",
   });
+}
+
+/** @throws TortieError `kubeconfig-unreadable` */
+export function requireKubeconfig(file: string): void {
+  if (!existsSync(file)) throw new TortieError("kubeconfig-unreadable", `kubeconfig ${file} does not exist`);
 }
 
 function configOf({ datastore, conf, kubeconfig }: StoreOptions): NetworkConfig {
