@@ -5,7 +5,7 @@ import { VERSION } from "../output.ts";
 import { ASKS, complete } from "./completion.ts";
 import { type CommandContext, JSON_OUTPUT } from "./options.ts";
 import { NO_COLORS, reportError, STANDARD_INPUT, type Terminal, UsageError } from "./terminal.ts";
-import { explainUsage, refuseTwice } from "./usage.ts";
+import { explainUsage, type HelpOf, refuseTwice } from "./usage.ts";
 
 /** Is a program with commands. */
 export interface Program {
@@ -69,11 +69,7 @@ async function helpText(program: Program, path: readonly string[]): Promise<stri
   return lines.join("\n");
 }
 
-async function printCompletions(
-  words: readonly string[],
-  helpOf: (path: readonly string[]) => Promise<string>,
-  terminal: Terminal,
-): Promise<number> {
+async function printCompletions(words: readonly string[], helpOf: HelpOf, terminal: Terminal): Promise<number> {
   const found = await complete(words, helpOf);
   if (found.length > 0) terminal.out(found.join("\n"));
   return 0;

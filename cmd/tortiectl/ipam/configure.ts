@@ -60,10 +60,7 @@ async function change(datastore: Datastore, wanted: Partial<IpamConfiguration>, 
   const stored = await ipamConfiguration.get("default");
   const before = stored?.value ?? DEFAULT_CONFIGURATION;
   const after: IpamConfiguration = { ...before, ...wanted };
-  const isSame = Object.entries(wanted).every(([key, value]) =>
-    Object.entries(before).some(([other, old]) => other === key && old === value),
-  );
-  if (isSame) return { before, after: before };
+  if (Bun.deepEquals(before, after)) return { before, after: before };
   checkConfiguration(after);
   try {
     if (stored === undefined) await ipamConfiguration.create("default", after);
