@@ -1,5 +1,6 @@
 /** Asks the agent of this node: how its socket is found, and how its errors are told. */
 import { AgentApiError, AgentClient } from "../../agent/api/client.ts";
+import type { HistoryEntry, HistoryQuery } from "../../handover/history.ts";
 import { printError, type Terminal } from "./terminal.ts";
 
 export interface AgentOptions {
@@ -28,4 +29,10 @@ export async function asking(
     if (error.answer.details !== undefined) terminal.err(`  ${dim(error.answer.details)}`);
     return 1;
   }
+}
+
+/** @throws AgentApiError; TortieError `agent-unreachable` */
+export async function askHistory(client: AgentClient, query: HistoryQuery): Promise<readonly HistoryEntry[]> {
+  const { body } = await client.call("getHistory", { query });
+  return body.map(({ "container-id": containerId, ...entry }) => ({ ...entry, ...(containerId !== undefined && { containerId }) }));
 }

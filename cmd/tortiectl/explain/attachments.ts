@@ -15,6 +15,7 @@ import { type EndpointRecord, NO_ID } from "../../../handover/record.ts";
 import { readBootId } from "../../../handover/run-directory.ts";
 import { bitsOf, formatAddress, parsePrefix } from "../../../lib/addresses/address.ts";
 import { lineKey } from "../../../lib/cni/attachment-id.ts";
+import type { ResultCache } from "../../../lib/cni/runtime/cache.ts";
 import { openNamespace } from "../../../lib/system/netns.ts";
 import { Sandbox, seenOf } from "../../../lib/system/sandbox.ts";
 import type { WorkloadEndpoint } from "../../../lib/workload/endpoint.ts";
@@ -155,10 +156,8 @@ function requestOf(
   path: string,
 ) {
   const [namespace, name] = pod?.split("/") ?? [];
-  const cached = readOrNone(() =>
-    cache.get(list.name, { containerId, interfaceName: ifname, netns: path, args: undefined, capabilityArgs: undefined }),
-  );
-  const args = cached?.attachment.args ?? (name === undefined ? "" : `IgnoreUnknown=1;K8S_POD_NAMESPACE=${namespace};K8S_POD_NAME=${name}`);
+  const cached = cachedOf(cache, { network: list.name, containerId, ifname });
+  const args = cached?.args ?? (name === undefined ? "" : `IgnoreUnknown=1;K8S_POD_NAMESPACE=${namespace};K8S_POD_NAME=${name}`);
   const text = JSON.stringify(netconf);
   const env = {
     ...process.env,
@@ -172,6 +171,12 @@ function requestOf(
   return { digest: "", configDigest: "", cniVersion: list.cniVersion, call };
 }
 
+/** Returns the attachment as the runtime keeps it. */
+function cachedOf(cache: ResultCache, { network, containerId, ifname }: AttachmentName) {
+  const attachment = { containerId, interfaceName: ifname, netns: "", args: undefined, capabilityArgs: undefined };
+  return readOrNone(() => cache.get(network, attachment))?.attachment;
+}
+
 /** Makes the record of no attachment, for what a network needs of the host itself. */
 export function recordOfNetwork(sources: Sources, { list }: OwnList): EndpointRecord {
   const owner = { network: list.name, containerId: "none", ifname: "eth0" };
@@ -181,10 +186,8 @@ export function recordOfNetwork(sources: Sources, { list }: OwnList): EndpointRe
 const NAMESPACE_DIRECTORIES = ["/run/netns", "/run/docker/netns"];
 
 /** Finds the sandbox: by the runtime's own file, else as the namespace in which the kernel says the other end of the link is. */
-function netnsOf(sources: Sources, { network, containerId, ifname }: AttachmentName, link: Link | undefined): EndpointRecord["netns"] {
-  const cached = readOrNone(() =>
-    sources.cache.get(network, { containerId, interfaceName: ifname, netns: "", args: undefined, capabilityArgs: undefined }),
-  )?.attachment.netns;
+function netnsOf(sources: Sources, owner: AttachmentName, link: Link | undefined): EndpointRecord["netns"] {
+  const cached = cachedOf(sources.cache, owner)?.netns;
   const candidates = [...(cached === undefined || cached === "" ? [] : [cached]), ...namespacePaths()];
   const path =
     link === undefined

@@ -17,17 +17,16 @@ export const HERE_OPTIONS = {
   "cache-dir": { ...textOption("Directory in which runtimes keep results"), default: "/var/lib/cni" },
 } as const;
 
-/** Takes the options as they are: yargs has judged the types. */
-export function hereOptions(given: Readonly<Record<string, unknown>>): HereOptions {
-  const textOf = (name: string) => (typeof given[name] === "string" && given[name] !== "" ? given[name] : undefined);
+/** Takes an empty text for none. */
+export function hereOptions({ socket, json, datastore, conf, kubeconfig, netDir, cacheDir }: HereOptions): HereOptions {
   return {
-    socket: textOf("socket"),
-    json: given.json === true,
-    datastore: textOf("datastore"),
-    conf: textOf("conf"),
-    kubeconfig: textOf("kubeconfig"),
-    netDir: textOf("netDir") ?? HERE_OPTIONS["net-dir"].default,
-    cacheDir: textOf("cacheDir") ?? HERE_OPTIONS["cache-dir"].default,
+    socket: socket || undefined,
+    json,
+    datastore: datastore || undefined,
+    conf: conf || undefined,
+    kubeconfig: kubeconfig || undefined,
+    netDir: netDir || HERE_OPTIONS["net-dir"].default,
+    cacheDir: cacheDir || HERE_OPTIONS["cache-dir"].default,
   };
 }
 

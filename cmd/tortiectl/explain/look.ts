@@ -1,5 +1,6 @@
 /** Looks at one attachment: its links, routes, settings and rules in the kernel, compared with its record, and its DEL where that waits. */
 
+import type { EndpointModel } from "../../../agent/api/endpoint-schema.ts";
 import { resolveCall } from "../../../agent/attachments/call.ts";
 import { isSandboxGone, openRecorded } from "../../../agent/endpoints/sandbox.ts";
 import type { Dataplane } from "../../../dataplane/dataplane.ts";
@@ -27,12 +28,6 @@ import { desiredStateOf } from "../../../main-plugin/plan-routed-form.ts";
 import type { Known } from "./attachments.ts";
 import type { Rules } from "./rules.ts";
 import type { Sources } from "./sources.ts";
-
-/** What the agent says of an endpoint. */
-export interface AgentView {
-  readonly id: number;
-  readonly state: string;
-}
 
 /** @returns the record with what its link should be, where that can be said */
 export async function withDesired(record: EndpointRecord, sources: Pick<Sources, "hosts">): Promise<EndpointRecord> {
@@ -63,7 +58,7 @@ function requestedOf({ request }: EndpointRecord, { hosts }: Pick<Sources, "host
   }
 }
 
-export async function look(known: Known, agent: AgentView | undefined, rules: Rules, sources: Sources): Promise<AttachmentFacts> {
+export async function look(known: Known, agent: EndpointModel | undefined, rules: Rules, sources: Sources): Promise<AttachmentFacts> {
   const record = await withDesired(known.record, sources);
   const link = record.hostInterface && getLink(sources.host.route, { name: record.hostInterface.name });
   const standing = sandboxOf(record, link);
@@ -129,7 +124,7 @@ async function compare(
 
 interface Looked extends Seen {
   readonly link: Link | undefined;
-  readonly agent: AgentView | undefined;
+  readonly agent: EndpointModel | undefined;
   readonly rules: Rules;
   readonly sources: Sources;
   readonly annotations: Stored["annotations"];
@@ -151,7 +146,7 @@ function shownOf({ record, source }: Known, looked: Looked): ExplainedAttachment
     ...(pod !== undefined && { pod }),
     ...(agent !== undefined && { endpoint: agent.id }),
     state:
-      agent?.state ??
+      agent?.status.state ??
       (source === "agent" || source === "plugin" ? `recorded by the ${source}, phase ${record.phase}` : `seen in the ${source}`),
     ...(committedAt !== undefined && { since: committedAt }),
     addresses: addresses.map(({ address }) => address),

@@ -67,16 +67,7 @@ function endText({ name, state, mac, mtu }: ExplainedEnd): string {
   return [name, state, ...(mac === undefined || mac === "" ? [] : [mac]), ...(mtu === undefined ? [] : [`MTU ${mtu}`])].join(", ");
 }
 
-function addressRows({
-  standing,
-  pool,
-  block,
-  blockOwner,
-  handle,
-  since,
-  freeAgain,
-  why,
-}: ExplainedAddress): readonly (readonly string[])[] {
+function addressRows({ standing, pool, block, blockOwner, handle, since, freeAgain, why }: ExplainedAddress) {
   const facts = { standing, pool, block, "block of": blockOwner, handle, since, "free again": freeAgain, why };
   return Object.entries(facts).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]]));
 }

@@ -6,7 +6,6 @@ import type { AttachmentFacts, ExplainFacts } from "../../../doctor/explain/fact
 import { exitStatus } from "../../../doctor/report.ts";
 import { suggestionFor } from "../../../doctor/validate/finding.ts";
 import type { HistoryEntry, HistoryQuery } from "../../../handover/history.ts";
-import type { EndpointRecord } from "../../../handover/record.ts";
 import { parseGoTimestamp } from "../../../ipam-plugin/workload.ts";
 import { formatAddress, parseAddress } from "../../../lib/addresses/address.ts";
 import { ERROR_CATALOGUE } from "../../../lib/errors/error-catalogue.ts";
@@ -15,7 +14,7 @@ import { VERSION } from "../../output.ts";
 import { factsOf } from "../ipam/show-address.ts";
 import type { Terminal } from "../terminal.ts";
 import { endpointsHere, type Known, knownAttachments } from "./attachments.ts";
-import { type AgentView, look } from "./look.ts";
+import { look } from "./look.ts";
 import { printExplanation } from "./print.ts";
 import { type Rules, rulesOf } from "./rules.ts";
 import { type HereOptions, openSources, type Sources } from "./sources.ts";
@@ -24,6 +23,7 @@ import {
   addressResults,
   agentSeen,
   configurationResults,
+  endpointOf,
   historyOf,
   logOf,
   policyResults,
@@ -55,7 +55,7 @@ async function explainHere(subject: Subject, options: HereOptions): Promise<Expl
   const known = asked.at === undefined ? knownAttachments(sources, endpoints) : [];
   const rules = rulesOf(sources.host, sources.run.policyFile, agent.policy);
   const matching = known.filter((one) => isAbout(one, asked));
-  const attachments = await Promise.all(matching.map((one) => look(one, viewOf(one.record, agent), rules, sources)));
+  const attachments = await Promise.all(matching.map((one) => look(one, endpointOf(one.record, agent), rules, sources)));
   const history = await historyAbout(asked, matching, agent, sources);
   const addresses = await addressesAbout(asked, attachments, sources);
   // Nothing can contradict itself about an address that no pool and no block has.
@@ -118,11 +118,6 @@ function isAbout({ record, endpoint }: Known, { kind, name }: Subject): boolean 
   }
 }
 
-function viewOf({ attachment, id }: EndpointRecord, { endpoints }: AgentSeen): AgentView | undefined {
-  const found = endpoints.find((one) => one.id === id && one.status.attachment["container-id"] === attachment.containerId);
-  return found && { id: found.id, state: found.status.state };
-}
-
 /** An interface has no history of its own: its attachment has. */
 function queryOf({ kind, name }: Subject, matching: readonly Known[]): HistoryQuery | undefined {
   switch (kind) {
@@ -150,7 +145,7 @@ async function historyAbout(
   const past = query === undefined ? [] : await historyOf(sources, agent, query);
   if (asked.at !== undefined) return past;
   const { client } = agent;
-  const ids = matching.flatMap(({ record }) => viewOf(record, agent)?.id ?? []);
+  const ids = matching.flatMap(({ record }) => endpointOf(record, agent)?.id ?? []);
   const logs = client === undefined ? [] : (await Promise.all(ids.map((id) => logOf(client, id)))).flat();
   return [...past, ...logs].sort((one, other) => (one.time < other.time ? 1 : -1)).slice(0, MOST_HISTORY);
 }

@@ -48,7 +48,8 @@ const MAIN_PLUGINS: readonly string[] = ["tortie", "calico"];
 /** Opens everything; what cannot be opened is said by the explanation and fails nothing. */
 export async function openSources(options: HereOptions): Promise<Sources> {
   const lists = conflistsIn(options.netDir).flatMap(ownList);
-  const conf = options.conf ?? (isGiven(options) ? undefined : lists[0]?.list.file);
+  const isGiven = options.datastore !== undefined || options.kubeconfig !== undefined;
+  const conf = options.conf ?? (isGiven ? undefined : lists[0]?.list.file);
   let store: Store | undefined;
   let storeProblem: unknown;
   try {
@@ -77,10 +78,6 @@ export async function openSources(options: HereOptions): Promise<Sources> {
       host[Symbol.dispose]();
     },
   };
-}
-
-function isGiven({ datastore, kubeconfig }: StoreOptions): boolean {
-  return datastore !== undefined || kubeconfig !== undefined;
 }
 
 function ownList(file: string): readonly OwnList[] {

@@ -2,7 +2,6 @@
 import { readFileSync, readlinkSync } from "node:fs";
 import { AgentClient } from "../../../agent/api/client.ts";
 import type { EndpointModel } from "../../../agent/api/endpoint-schema.ts";
-import type { HistoryEntryModel } from "../../../agent/api/history.ts";
 import { type CheckOptions, check } from "../../../doctor/check.ts";
 import type { AttachmentFacts } from "../../../doctor/explain/facts.ts";
 import { findingOf } from "../../../doctor/host/addresses.ts";
@@ -11,6 +10,7 @@ import { count } from "../../../doctor/problem.ts";
 import { type CheckResult, type Finding, failed, result, skipped, warned, well } from "../../../doctor/report.ts";
 import { validateText } from "../../../doctor/validate/validate.ts";
 import { type HistoryEntry, type HistoryQuery, readHistory } from "../../../handover/history.ts";
+import type { EndpointRecord } from "../../../handover/record.ts";
 import { findAgent } from "../../../handover/run-directory.ts";
 import { conflistsIn } from "../../../installer/lists.ts";
 import { systemClock } from "../../../ipam-plugin/host.ts";
@@ -19,6 +19,7 @@ import { isDatastoreFailure } from "../../../lib/datastore/errors.ts";
 import { messageOf, TortieError } from "../../../lib/errors/errors.ts";
 import { field, isNumber, parseObject } from "../../../lib/json/decode.ts";
 import { VERSION } from "../../output.ts";
+import { askHistory } from "../ask-agent.ts";
 import { type AskedPolicy, askPolicy } from "../policy/check.ts";
 import type { Rules } from "./rules.ts";
 import type { Sources } from "./sources.ts";
@@ -30,6 +31,11 @@ export interface AgentSeen {
   /** What it says of policy; `undefined`: nothing. */
   readonly policy: AskedPolicy | undefined;
   readonly results: readonly CheckResult[];
+}
+
+/** @returns the agent's endpoint of a record, if it knows one */
+export function endpointOf({ attachment, id }: EndpointRecord, { endpoints }: AgentSeen): EndpointModel | undefined {
+  return endpoints.find((one) => one.id === id && one.status.attachment["container-id"] === attachment.containerId);
 }
 
 /** Asks the agent how it is. Its absence is wrong only where there was one. */
@@ -102,13 +108,7 @@ function executableOf(agentFile: string): string | undefined {
 
 /** Reads the history where it is served, else from its files. */
 export async function historyOf({ run }: Sources, { client }: AgentSeen, query: HistoryQuery): Promise<readonly HistoryEntry[]> {
-  if (client === undefined) return readHistory(run.history, query);
-  const { body } = await client.call("getHistory", { query });
-  return body.map(entryOf);
-}
-
-function entryOf({ "container-id": containerId, ...entry }: HistoryEntryModel): HistoryEntry {
-  return { ...entry, ...(containerId !== undefined && { containerId }) };
+  return client === undefined ? readHistory(run.history, query) : askHistory(client, query);
 }
 
 /** Reads the log of an endpoint that is there, as entries of a history. */

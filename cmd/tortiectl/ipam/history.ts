@@ -1,10 +1,10 @@
 /** Runs `tortiectl ipam history`: who had which address from when to when, by what the agent of this host has noted. */
-import { AgentClient } from "../../../agent/api/client.ts";
+import type { AgentClient } from "../../../agent/api/client.ts";
 import { type Assignment, assignmentsOf, readHistory, wasAssigned } from "../../../handover/history.ts";
 import { runDirectoryOf } from "../../../handover/run-directory.ts";
 import { formatAddress, parseAddress } from "../../../lib/addresses/address.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
-import { type AgentOptions, asking } from "../ask-agent.ts";
+import { type AgentOptions, askHistory, asking } from "../ask-agent.ts";
 import { columns, oneLine, type Terminal } from "../terminal.ts";
 
 export interface HistoryOptions extends AgentOptions {
@@ -15,8 +15,8 @@ export interface HistoryOptions extends AgentOptions {
 
 /** @returns exit status: 1 when nothing is known */
 export function ipamHistory(options: HistoryOptions, terminal: Terminal): Promise<number> {
-  return asking(options, terminal, async () => {
-    const found = await assignments(options);
+  return asking(options, terminal, async (client) => {
+    const found = await assignments(client, options);
     const then = options.at === undefined ? found : found.filter((one) => wasAssigned(one, timeOf(options.at ?? "")));
     if (options.json) terminal.out(JSON.stringify(then, undefined, 2));
     else print(then, terminal);
@@ -25,16 +25,11 @@ export function ipamHistory(options: HistoryOptions, terminal: Terminal): Promis
 }
 
 /** Asks the agent, or reads its files where none answers. */
-async function assignments({ socket, address: text }: HistoryOptions): Promise<readonly Assignment[]> {
+async function assignments(client: AgentClient, { socket, address: text }: HistoryOptions): Promise<readonly Assignment[]> {
   const address = text === undefined ? undefined : canonical(text);
   const query = address === undefined ? {} : { address };
   try {
-    const { body } = await new AgentClient(socket).call("getHistory", { query });
-    const entries = body.map(({ "container-id": containerId, ...entry }) => ({
-      ...entry,
-      ...(containerId !== undefined && { containerId }),
-    }));
-    return only(assignmentsOf(entries), address);
+    return only(assignmentsOf(await askHistory(client, query)), address);
   } catch (error) {
     if (!(error instanceof TortieError) || error.word !== "agent-unreachable") throw error;
     return only(assignmentsOf(readHistory(runDirectoryOf(socket).history, query)), address);

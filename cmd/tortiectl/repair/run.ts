@@ -21,7 +21,7 @@ import { look } from "../explain/look.ts";
 import { printResult } from "../explain/print.ts";
 import { isNamed, rulesOf } from "../explain/rules.ts";
 import { type HereOptions, openSources, type Sources } from "../explain/sources.ts";
-import { type AgentSeen, agentSeen } from "../explain/surroundings.ts";
+import { type AgentSeen, agentSeen, endpointOf } from "../explain/surroundings.ts";
 import { underLock } from "../ipam/store.ts";
 import { askPolicy } from "../policy/check.ts";
 import type { Terminal } from "../terminal.ts";
@@ -61,13 +61,8 @@ function withoutSilentAgent({ sources: { run }, agent, options }: Work): Disposa
   if (agent.client !== undefined || !options.yes || !isThere(run.path)) return nothing;
   const lock = tryLockFile(run.instanceLock);
   if (lock !== undefined) return lock;
-  throw new TortieError(
-    "agent-running",
-    `an agent runs here and does not answer: ${run.instanceLock} is held by ${lockHolder(run.instanceLock)}`,
-    {
-      next: "see with: tortiectl node status; restart the agent, then repair again",
-    },
-  );
+  const message = `an agent runs here and does not answer: ${run.instanceLock} is held by ${lockHolder(run.instanceLock)}`;
+  throw new TortieError("agent-running", message, { next: "see with: tortiectl node status; restart the agent, then repair again" });
 }
 
 async function repairAllOf(work: Work): Promise<readonly CheckResult[]> {
@@ -144,9 +139,9 @@ async function act(
 }
 
 async function carryOut(kind: RepairKind, known: Known, { sources, agent }: Work): Promise<readonly RepairNote[]> {
-  const { client, endpoints } = agent;
+  const { client } = agent;
   const { record } = known;
-  const isAgents = endpoints.some((one) => one.id === record.id && one.status.attachment["container-id"] === record.attachment.containerId);
+  const isAgents = endpointOf(record, agent) !== undefined;
   switch (kind) {
     case "mend":
       return client !== undefined && isAgents ? mendByAgent(client, record.id) : mendAlone(known, sources);
