@@ -39,24 +39,27 @@ function about(name: string): string {
   return `${name} ${VERSION}: a CNI plugin, to be called by a container runtime\nCNI protocol versions supported: ${CNI_VERSIONS.join(", ")}\n`;
 }
 
-/** Describes the command line of a CNI plugin (C§0.1, I§1.1): a few flags in Go's style, positional arguments ignored. */
+/** Holds one line of help of each boolean flag by its name, and what it does. @returns the exit status */
+type Flags = Readonly<Record<string, readonly [help: string, run: () => number | Promise<number>]>>;
 
-type FlagRun =
-  | { readonly kind: "plugin" }
-  | { readonly kind: "flag"; readonly flag: string }
-  | { readonly kind: "stop"; readonly exit: number; readonly stderr: string };
-
-/** Holds name and one line of help of each boolean flag. */
-type Flags = Readonly<Record<string, string>>;
+/** Does what the flag -v asks for. */
+export function printOwnVersion(): number {
+  print(`${VERSION}\n`);
+  return 0;
+}
 
 /**
- * Reads flags up to the first positional argument, as Go's flag package does: "-v", "--v", "-v=true".
- * @returns what to do: run as a plugin, run what a flag asks for, or stop with a status (unknown flag and bad value 2, help 0)
+ * Does what the first flag asks for. Reads flags up to the first positional argument, as Go's flag package does: "-v", "--v", "-v=true".
+ * @returns the exit status (unknown flag and bad value 2, help 0); `undefined`: it runs as a plugin
  */
-export function readFlags(program: string, argv: readonly string[], flags: Flags): FlagRun {
+export async function runFlag(program: string, argv: readonly string[], flags: Flags): Promise<number | undefined> {
   // How runtimes call it.
-  if (argv.length === 0) return { kind: "plugin" };
-  const usage = [`Usage of ${program}:`, ...Object.entries(flags).map(([name, help]) => `  -${name}\t${help}`)].join("\n");
+  if (argv.length === 0) return undefined;
+  const stop = (exit: number, error = "") => {
+    const usage = Object.entries(flags).map(([name, [help]]) => `  -${name}\t${help}\n`);
+    printError(`${error}Usage of ${program}:\n${usage.join("")}`);
+    return exit;
+  };
   let found: string | undefined;
   for (const argument of argv) {
     const match = /^--?([^-=][^=]*)(?:=(.*))?$/s.exec(argument);
@@ -64,17 +67,13 @@ export function readFlags(program: string, argv: readonly string[], flags: Flags
     const [, given = "", value] = match;
     // What people type who know other programs.
     const name = given === "version" && Object.hasOwn(flags, "v") ? "v" : given;
-    if (name === "h" || name === "help") return { kind: "stop", exit: 0, stderr: `${usage}\n` };
-    if (!Object.hasOwn(flags, name)) {
-      return { kind: "stop", exit: 2, stderr: `flag provided but not defined: -${name}\n${usage}\n` };
-    }
+    if (name === "h" || name === "help") return stop(0);
+    if (!Object.hasOwn(flags, name)) return stop(2, `flag provided but not defined: -${name}\n`);
     const wanted = value === undefined ? true : parseGoBool(value);
-    if (wanted === undefined) {
-      return { kind: "stop", exit: 2, stderr: `invalid boolean value "${value}" for -${name}: parse error\n${usage}\n` };
-    }
+    if (wanted === undefined) return stop(2, `invalid boolean value "${value}" for -${name}: parse error\n`);
     if (wanted) found ??= name;
   }
-  return found === undefined ? { kind: "plugin" } : { kind: "flag", flag: found };
+  return found === undefined ? undefined : flags[found]?.[1]();
 }
 
 /** Takes the spellings that Go's strconv.ParseBool takes. */

@@ -2,11 +2,9 @@
 
 import type { Environment } from "../lib/cni/protocol.ts";
 import type { Way } from "../main-plugin/to-agent/fork.ts";
-import { print, printError, VERSION } from "./output.ts";
-import { readFlags, runPlugin } from "./plugin.ts";
+import { print } from "./output.ts";
+import { printOwnVersion, runFlag, runPlugin } from "./plugin.ts";
 import type { Plugin } from "./serve-call.ts";
-
-const FLAGS = { v: "Display version", t: "Test the connection to the datastore; the network configuration is read from standard input" };
 
 /** @returns the exit status, unless a call was served, which ends the process */
 export async function serveInProcess(
@@ -15,16 +13,11 @@ export async function serveInProcess(
   readStdin: () => Uint8Array,
   way: Exclude<Way, { kind: "answered" }>,
 ): Promise<number> {
-  const run = readFlags("tortie", argv, FLAGS);
-  if (run.kind === "stop") {
-    printError(run.stderr);
-    return run.exit;
-  }
-  if (run.kind === "flag") {
-    if (run.flag === "t") return testConnection(env);
-    print(`${VERSION}\n`);
-    return 0;
-  }
+  const answered = await runFlag("tortie", argv, {
+    v: ["Display version", printOwnVersion],
+    t: ["Test the connection to the datastore; the network configuration is read from standard input", () => testConnection(env)],
+  });
+  if (answered !== undefined) return answered;
   const plugin: Plugin = {
     name: "tortie",
     async serve(...call) {

@@ -9,11 +9,9 @@ import { openDatastore } from "../lib/datastore/open.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { exitNow } from "../lib/system/libc.ts";
 import { takeLeastPrivilege } from "./least-privilege.ts";
-import { print, printError, VERSION } from "./output.ts";
-import { readFlags, runPlugin } from "./plugin.ts";
+import { print, printError } from "./output.ts";
+import { printOwnVersion, runFlag, runPlugin } from "./plugin.ts";
 import type { Plugin } from "./serve-call.ts";
-
-const FLAGS = { v: "Display version", upgrade: "Upgrade from host-local" };
 
 /** Ends the process. */
 export async function runTortieIpam(argv: readonly string[], env: Environment): Promise<never> {
@@ -21,18 +19,11 @@ export async function runTortieIpam(argv: readonly string[], env: Environment): 
 }
 
 async function tortieIpam(argv: readonly string[], env: Environment): Promise<number> {
-  const run = readFlags("tortie-ipam", argv, FLAGS);
-  if (run.kind === "stop") {
-    printError(run.stderr);
-    return run.exit;
-  }
-  if (run.kind === "flag") {
-    if (run.flag === "upgrade") {
-      return upgrade(env);
-    }
-    print(`${VERSION}\n`);
-    return 0;
-  }
+  const answered = await runFlag("tortie-ipam", argv, {
+    v: ["Display version", printOwnVersion],
+    upgrade: ["Upgrade from host-local", () => upgrade(env)],
+  });
+  if (answered !== undefined) return answered;
   const plugin: Plugin = {
     name: "tortie-ipam",
     async serve(request, config, log, signal) {
