@@ -1,5 +1,5 @@
 /** Tries what the questions ask, from the network namespace of this process. */
-import { createSocket } from "node:dgram";
+import { createSocket, type Socket as DatagramSocket } from "node:dgram";
 import { promises as dns } from "node:dns";
 import { readFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
@@ -169,65 +169,56 @@ async function severalTimes(attempt: () => Promise<boolean>): Promise<boolean> {
   return false;
 }
 
+/** @returns a socket for datagrams to an address, which is closed with its scope */
+function datagramsTo(address: string): DatagramSocket {
+  const socket = createSocket(address.includes(":") ? "udp6" : "udp4");
+  // The kernel says by such an error that it has learnt a smaller MTU.
+  return socket.on("error", () => undefined);
+}
+
 async function datagramThere(question: Question, timeoutMs: number): Promise<Answer> {
   const { mtu, payload } = fullSize(question.to);
   const token = freshToken();
-  const socket = createSocket(question.to.includes(":") ? "udp6" : "udp4");
-  // The kernel says by such an error that it has learnt a smaller MTU.
-  socket.on("error", () => undefined);
-  try {
-    const ok = await severalTimes(async () => {
-      socket.send(datagramOf(token, payload), question.port, question.to, () => undefined);
-      await SYSTEM_CLOCK.sleep(BETWEEN_MS);
-      return (await converse(question, timeoutMs, `seen ${token}`)).text === String(payload);
-    });
-    return { ok, value: mtu, ...(!ok && { why: "timeout" }) };
-  } finally {
-    socket.close();
-  }
+  await using socket = datagramsTo(question.to);
+  const ok = await severalTimes(async () => {
+    socket.send(datagramOf(token, payload), question.port, question.to, () => undefined);
+    await SYSTEM_CLOCK.sleep(BETWEEN_MS);
+    return (await converse(question, timeoutMs, `seen ${token}`)).text === String(payload);
+  });
+  return { ok, value: mtu, ...(!ok && { why: "timeout" }) };
 }
 
 async function datagramBack(question: Question, timeoutMs: number): Promise<Answer> {
   const { mtu, payload } = fullSize(question.to);
   const token = freshToken();
-  const socket = createSocket(question.to.includes(":") ? "udp6" : "udp4");
+  await using socket = datagramsTo(question.to);
   let largest = 0;
   socket.on("message", (message) => {
     if (message.subarray(0, token.length).toString("latin1") === token) largest = Math.max(largest, message.length);
   });
-  socket.on("error", () => undefined);
-  try {
-    await new Promise<void>((done) => socket.bind(0, done));
-    const ok = await severalTimes(async () => {
-      await converse(question, timeoutMs, `send ${socket.address().port} ${payload} ${token}`);
-      await SYSTEM_CLOCK.sleep(BETWEEN_MS);
-      return largest === payload;
-    });
-    return { ok, value: mtu, ...(!ok && { why: "timeout" }) };
-  } finally {
-    socket.close();
-  }
+  await new Promise<void>((done) => socket.bind(0, done));
+  const ok = await severalTimes(async () => {
+    await converse(question, timeoutMs, `send ${socket.address().port} ${payload} ${token}`);
+    await SYSTEM_CLOCK.sleep(BETWEEN_MS);
+    return largest === payload;
+  });
+  return { ok, value: mtu, ...(!ok && { why: "timeout" }) };
 }
 
 /** Sends datagrams with a foreign source, and one with the own: only where the own one came does the absence of the others say anything. */
 async function spoof(question: Question, timeoutMs: number): Promise<Answer> {
   const { to, port, subject = "" } = question;
   const [own, foreign] = [freshToken(), freshToken()];
-  const socket = createSocket(to.includes(":") ? "udp6" : "udp4");
-  socket.on("error", () => undefined);
-  try {
-    for (let n = 0; n < DATAGRAMS; n++) {
-      const refused = sendFrom(subject, to, port, datagramOf(foreign, 100));
-      if (refused !== undefined) return { ok: false, why: refused };
-      socket.send(datagramOf(own, 100), port, to, () => undefined);
-      await SYSTEM_CLOCK.sleep(BETWEEN_MS);
-    }
-    const came = async (token: string) => (await converse(question, timeoutMs, `seen ${token}`)).text !== "0";
-    if (await came(foreign)) return { ok: false, why: "arrived" };
-    return (await came(own)) ? { ok: true } : { ok: false, why: "timeout" };
-  } finally {
-    socket.close();
+  await using socket = datagramsTo(to);
+  for (let n = 0; n < DATAGRAMS; n++) {
+    const refused = sendFrom(subject, to, port, datagramOf(foreign, 100));
+    if (refused !== undefined) return { ok: false, why: refused };
+    socket.send(datagramOf(own, 100), port, to, () => undefined);
+    await SYSTEM_CLOCK.sleep(BETWEEN_MS);
   }
+  const came = async (token: string) => (await converse(question, timeoutMs, `seen ${token}`)).text !== "0";
+  if (await came(foreign)) return { ok: false, why: "arrived" };
+  return (await came(own)) ? { ok: true } : { ok: false, why: "timeout" };
 }
 
 /** An answer that no such name exists is an answer. */
