@@ -4,7 +4,7 @@ import { ERROR_CATALOGUE, entryOf } from "../../lib/errors/error-catalogue.ts";
 import type { ErrorWord } from "../../lib/errors/errors.ts";
 import { type CheckResult, failed, result, warned } from "../report.ts";
 import type { Explanation, Standing, Subject, SubjectKind } from "./explanation.ts";
-import type { ExplainFacts } from "./facts.ts";
+import { type ExplainFacts, ownerOf } from "./facts.ts";
 import { judgeAttachment } from "./judge.ts";
 
 const ELSEWHERE = "look for it on its own node, or in what the runtime says: kubectl describe pod";
@@ -83,9 +83,8 @@ function summaryOf(facts: ExplainFacts): string {
   const [first, ...others] = attachments;
   if (first !== undefined && others.length === 0) {
     const { shown, sandbox } = first;
-    const whose = shown.pod === undefined ? `container ${shown.containerId}` : `pod ${shown.pod}`;
     const since = shown.since === undefined ? "" : ` since ${shown.since}`;
-    const has = `${whose} has ${shown.addresses.join(" and ") || "no address"} on ${shown.hostEnd?.name ?? "no interface"}${since}`;
+    const has = `${ownerOf(shown)} has ${shown.addresses.join(" and ") || "no address"} on ${shown.hostEnd?.name ?? "no interface"}${since}`;
     return sandbox === "gone" ? `${has}, but its sandbox is gone` : sandbox === "lost" ? `${has}, but its link is gone` : has;
   }
   if (attachments.length > 0) return `${subject.name} stands for ${attachments.length} attachments`;
@@ -99,21 +98,18 @@ function summaryOf(facts: ExplainFacts): string {
 function summaryAt({ subject, history }: ExplainFacts, at: string): string {
   const then = assignmentsAt(history, at);
   if (then.length === 0) return `the history knows of nobody who had ${subject.name} at ${at}`;
-  const who = then.map(({ address, pod, containerId, from, until }) => {
-    const whose = pod === undefined ? `container ${containerId}` : `pod ${pod}`;
-    return `${whose} had ${address} from ${from ?? "some time before"} to ${until ?? "now"}`;
-  });
+  const who = then.map((one) => `${ownerOf(one)} had ${one.address} from ${one.from ?? "some time before"} to ${one.until ?? "now"}`);
   return who.join("; ");
 }
 
 function addressSummary({ subject, attachments, addresses, history }: ExplainFacts): string {
-  const users = attachments.map(({ shown }) => (shown.pod === undefined ? `container ${shown.containerId}` : `pod ${shown.pod}`));
+  const users = attachments.map(({ shown }) => ownerOf(shown));
   const [address] = addresses;
   if (users.length > 1) return `${subject.name} is used by ${users.length} attachments: ${users.join(", ")}`;
   const [last] = assignmentsOf(history);
   const before =
     users.length === 0 && last?.until !== undefined
-      ? `; ${last.pod === undefined ? `container ${last.containerId}` : `pod ${last.pod}`} had it from ${last.from ?? "some time before"} to ${last.until}`
+      ? `; ${ownerOf(last)} had it from ${last.from ?? "some time before"} to ${last.until}`
       : "";
   switch (address?.standing) {
     case "used": {

@@ -37,6 +37,11 @@ export interface PolicyStanding {
   readonly isServed: boolean;
 }
 
+/** Names who has an attachment: "pod default/web", or "container 0123" outside of pods. */
+export function ownerOf({ pod, containerId }: { readonly pod?: string; readonly containerId?: string }): string {
+  return pod === undefined ? `container ${containerId}` : `pod ${pod}`;
+}
+
 /** Says what is wrong with the policy's table for an attachment, one phrase each. */
 export function wrongInPolicy({ isKnown, differences }: PolicyStanding, hostInterface: string): readonly string[] {
   if (isKnown === undefined) return [`policy is on, and its table is missing: every packet of ${hostInterface} passes`];

@@ -1,14 +1,14 @@
 /** Judges one attachment by what was looked up of it: each thing that differs from what should be, with its next step. Pure. */
 import type { Difference } from "../../dataplane/desired-state.ts";
 import { type CheckResult, type Finding, failed, result, skipped, warned, well } from "../report.ts";
-import { type AttachmentFacts, wrongInPolicy } from "./facts.ts";
+import { type AttachmentFacts, ownerOf, wrongInPolicy } from "./facts.ts";
 
 /** Says what to do where the policy's table is wrong and nobody is there who writes it. */
 export const ONLY_AGENT = "start the agent of this node (tortie-node), which alone writes the policy's table";
 
 /** Says how the attachment is called where it is repaired. */
-export function repairCommand({ shown: { pod, containerId } }: Pick<AttachmentFacts, "shown">): string {
-  return pod === undefined ? `tortiectl repair container ${containerId}` : `tortiectl repair pod ${pod}`;
+export function repairCommand({ shown }: Pick<AttachmentFacts, "shown">): string {
+  return `tortiectl repair ${ownerOf(shown)}`;
 }
 
 /** Lists what is right and wrong with the attachment, the gravest first. */
@@ -16,8 +16,8 @@ export function judgeAttachment(facts: AttachmentFacts): readonly CheckResult[] 
   return [...sandbox(facts), ...kernel(facts), ...record(facts), ...mtu(facts), ...policy(facts), ...deletion(facts)];
 }
 
-function nameOf({ shown: { pod, containerId, ifname } }: AttachmentFacts): string {
-  return `${ifname} of ${pod === undefined ? `container ${containerId}` : `pod ${pod}`}`;
+function nameOf({ shown }: AttachmentFacts): string {
+  return `${shown.ifname} of ${ownerOf(shown)}`;
 }
 
 function sandbox(facts: AttachmentFacts): readonly CheckResult[] {

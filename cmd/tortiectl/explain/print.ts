@@ -6,6 +6,7 @@ import type {
   Explanation,
   HistoryEntry,
 } from "../../../doctor/explain/explanation.ts";
+import { ownerOf } from "../../../doctor/explain/facts.ts";
 import type { CheckResult } from "../../../doctor/report.ts";
 import { columns, oneLine, type Terminal } from "../terminal.ts";
 
@@ -39,7 +40,7 @@ function printSection(title: string, rows: readonly (readonly string[])[], { out
 }
 
 function printAttachment(attachment: ExplainedAttachment, terminal: Terminal): void {
-  const { pod, containerId, ifname, network, state, since, netns, hostEnd, podEnd, mtu, endpoint } = attachment;
+  const { containerId, ifname, network, state, since, netns, hostEnd, podEnd, mtu, endpoint } = attachment;
   const uplink = mtu?.uplink;
   const rows = [
     ["container", containerId],
@@ -60,7 +61,7 @@ function printAttachment(attachment: ExplainedAttachment, terminal: Terminal): v
     ...attachment.chained.map(({ by, place, message }) => [by, `${place} ${message}`]),
     ...Object.entries(attachment.annotations).map(([name, value]) => ["annotation", `${name}: ${value}`]),
   ];
-  printSection(pod === undefined ? `container ${containerId}` : `pod ${pod}`, rows, terminal);
+  printSection(ownerOf(attachment), rows, terminal);
 }
 
 function endText({ name, state, mac, mtu }: ExplainedEnd): string {

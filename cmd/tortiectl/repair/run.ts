@@ -5,11 +5,11 @@ import { aboutRecord } from "../../../agent/endpoints/history.ts";
 import { readSysctl } from "../../../dataplane/linux/sysctl.ts";
 import { isKnownEndpoint } from "../../../dataplane/nftables/policy/known-endpoints.ts";
 import { type CheckOptions, check, repair } from "../../../doctor/check.ts";
+import { ownerOf } from "../../../doctor/explain/facts.ts";
 import { type Problem, repairText } from "../../../doctor/problem.ts";
 import { planRepair, type RepairAction, type RepairKind } from "../../../doctor/repair/plan.ts";
 import { type CheckResult, failed, type Report, result, warned, well } from "../../../doctor/report.ts";
 import { type HistoryEntry, HistoryWriter } from "../../../handover/history.ts";
-import type { EndpointRecord } from "../../../handover/record.ts";
 import { systemClock } from "../../../ipam-plugin/host.ts";
 import { contains, hostPrefix, parseAddress, parsePrefix } from "../../../lib/addresses/address.ts";
 import { messageOf, TortieError } from "../../../lib/errors/errors.ts";
@@ -91,7 +91,8 @@ const APPLY = "repeat the command with --yes";
 
 async function repairAttachment(known: Known, work: Work): Promise<readonly CheckResult[]> {
   const { sources } = work;
-  const object = nameOf(known.record);
+  const { pod, attachment } = known.record;
+  const object = ownerOf({ pod, containerId: attachment.containerId });
   const rules = rulesOf(sources.host, sources.run.policyFile, work.agent.policy);
   const { actions, left } = planRepair(await look(known, undefined, rules, sources));
   const results = left.map((what) =>
@@ -106,10 +107,6 @@ async function repairAttachment(known: Known, work: Work): Promise<readonly Chec
 interface About {
   readonly object: string;
   readonly entry: Omit<HistoryEntry, "time" | "event" | "outcome" | "steps" | "message">;
-}
-
-function nameOf({ pod, attachment }: EndpointRecord): string {
-  return pod === undefined ? `container ${attachment.containerId}` : `pod ${pod}`;
 }
 
 /** Says what an action would do, or carries it out: in the history before and after. */
