@@ -74,7 +74,8 @@ function namespaceOf({ KUBECONFIG: files, K8S_CURRENT_CONTEXT: context }: Enviro
   return (files === undefined ? undefined : readKubeconfig(files, context).namespace) ?? "default";
 }
 
-async function everyPage(client: ConnectedClient, path: string, selectors: Selectors): Promise<readonly Fields[]> {
+/** Lists objects of every page. @throws ApiError */
+export async function everyPage(client: ConnectedClient, path: string, selectors: Selectors): Promise<readonly Fields[]> {
   const items: Fields[] = [];
   const ask = async (query: string) => parsePage(await client.request({ method: "GET", path: `${path}${query}` }));
   for await (const page of pagesOf(ask, selectors, false)) items.push(...page.items);
