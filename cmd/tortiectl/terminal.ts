@@ -74,6 +74,11 @@ export function harmless(text: string): string {
     .join("");
 }
 
+/** Makes a remark beside what a command shows. */
+export function note({ err, colors }: Terminal, text: string): void {
+  err(`${colors.yellow("note:")} ${text}`);
+}
+
 /** Longer than a line with four names of 253 characters each, and an explanation. */
 const MOST_OF_A_LINE = 4_000;
 

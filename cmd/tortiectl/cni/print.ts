@@ -1,4 +1,5 @@
 /** Outcomes of `tortiectl cni` in words, or as the plugins' own JSON. */
+import { count } from "../../../doctor/problem.ts";
 import { contains, parsePrefix } from "../../../lib/addresses/address.ts";
 import type { CniResult } from "../../../lib/cni/protocol.ts";
 import { parseResult } from "../../../lib/cni/result.ts";
@@ -120,8 +121,7 @@ export function printGc(terminal: Terminal, list: Conflist, outcome: GcOutcome, 
     return failed ? 1 : 0;
   }
   const { bold, red, green, dim } = terminal.colors;
-  const count = outcome.valid.length;
-  terminal.out(`network ${bold(list.name)}: ${count} living attachment${count === 1 ? "" : "s"}, ${outcome.stale.length} stale`);
+  terminal.out(`network ${bold(list.name)}: ${count(outcome.valid.length, "living attachment")}, ${outcome.stale.length} stale`);
   for (const { attachment, failure } of outcome.stale) {
     const named = `${attachment.interfaceName} of ${attachment.containerId}`;
     terminal.out(failure === undefined ? `  ${green("removed")}  ${named}` : `  ${red("failed")}   ${named}: ${failure.message}`);

@@ -28,7 +28,7 @@ import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { nodeName } from "../../../lib/config/node-name.ts";
 import { openDatastore } from "../../../lib/datastore/open.ts";
 import { messageOf, TortieError } from "../../../lib/errors/errors.ts";
-import type { Terminal } from "../terminal.ts";
+import { note, type Terminal } from "../terminal.ts";
 import { printAdded, printChecked, printDeleted, printGc, printStatus, reportPluginFailure } from "./print.ts";
 
 /** Has the options as yargs hands them over. */
@@ -182,15 +182,13 @@ function attachmentOf(options: CniOptions): Attachment {
 
 function remarkUndeclared(list: Conflist, attachment: Attachment, terminal: Terminal): void {
   for (const name of undeclaredCapabilities(list, attachment.capabilityArgs)) {
-    terminal.err(
-      `${terminal.colors.yellow("note:")} no plugin of ${list.name} declares the capability ${name}: its argument reaches nobody`,
-    );
+    note(terminal, `no plugin of ${list.name} declares the capability ${name}: its argument reaches nobody`);
   }
 }
 
 /** Returns what `tortiectl validate` says of the list: the plugins ignore a key that they do not know. */
 async function remarkFindings(list: Conflist, terminal: Terminal): Promise<void> {
-  for (const finding of await validateText(list.file, list.text, "")) terminal.err(`${terminal.colors.yellow("note:")} ${lineOf(finding)}`);
+  for (const finding of await validateText(list.file, list.text, "")) note(terminal, lineOf(finding));
 }
 
 /** Requires the namespace before any plugin runs: it would speak to a runtime, and here that is the person who typed the name. */

@@ -7,7 +7,7 @@ import { type Address, formatAddress } from "../../../lib/addresses/address.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import { stringifyJson } from "../../../lib/json/value.ts";
-import type { Terminal } from "../terminal.ts";
+import { note, type Terminal } from "../terminal.ts";
 import { parseIp } from "./show-address.ts";
 import { endpointNames, openStore, type StoreOptions, underLock } from "./store.ts";
 
@@ -100,7 +100,7 @@ async function print(
   missing: readonly string[],
   terminal: Terminal,
 ): Promise<void> {
-  const { green, yellow, red, bold, dim } = terminal.colors;
+  const { green, red, bold, dim } = terminal.colors;
   const users = await endpointNames(
     datastore,
     released.map(({ address }) => address),
@@ -118,10 +118,10 @@ async function print(
     const whose = [handle === undefined ? "" : `handle ${handle}`, holder].filter((part) => part !== "").join(", ");
     terminal.out(`${green("released")} ${bold(formatAddress(address))} ${dim(`(${whose})`)}`);
     const user = users?.get(keyOf(address))?.join(", ");
-    if (user !== undefined) terminal.err(`${yellow("note:")} endpoint ${user} still uses ${formatAddress(address)}: delete that container`);
+    if (user !== undefined) note(terminal, `endpoint ${user} still uses ${formatAddress(address)}: delete that container`);
   }
   if (users === undefined && released.length > 0) {
-    terminal.err(`${yellow("note:")} whether an endpoint still uses what was released is unknown: this account may not list pods`);
+    note(terminal, "whether an endpoint still uses what was released is unknown: this account may not list pods");
   }
   for (const message of missing) terminal.err(`${red("tortiectl:")} ${bold(message)}`);
 }

@@ -13,7 +13,7 @@ import { isDatastoreFailure } from "../../../lib/datastore/errors.ts";
 import { openDatastore } from "../../../lib/datastore/open.ts";
 import { messageOf, TortieError } from "../../../lib/errors/errors.ts";
 import { lockFile } from "../../../lib/system/flock.ts";
-import type { Output, Terminal } from "../terminal.ts";
+import { note, type Output, type Terminal } from "../terminal.ts";
 
 /** Has what every command takes that is about a datastore. */
 export interface StoreOptions {
@@ -93,7 +93,7 @@ function configOf({ datastore, conf, kubeconfig }: StoreOptions): NetworkConfig 
 
 /** Remarks about what could not be read, for commands that show what could. */
 export function noteUnreadable({ unreadable }: Pick<Store, "unreadable">, terminal: Terminal): void {
-  for (const message of unreadable) terminal.err(`${terminal.colors.yellow("note:")} stored object: ${message}`);
+  for (const message of unreadable) note(terminal, `stored object: ${message}`);
 }
 
 /** Runs `work` under the lock of this node's plugins. If the lock cannot be taken it warns and goes on, as the plugins do (I§1.8). */
@@ -106,7 +106,7 @@ function takeLock(path: string, terminal: Terminal): Disposable | undefined {
   try {
     return lockFile(path);
   } catch (error) {
-    terminal.err(`${terminal.colors.yellow("note:")} going on without the lock of this node: ${messageOf(error)}`);
+    note(terminal, `going on without the lock of this node: ${messageOf(error)}`);
     return undefined;
   }
 }
