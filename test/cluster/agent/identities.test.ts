@@ -57,11 +57,11 @@ describe("The identity of an endpoint", () => {
     await until("the number in the object", async () => memberAt((await object())?.spec, "identity", "id") === first?.id);
 
     const path = `/api/v1/namespaces/${NAMESPACE}`;
-    await cluster.api("PATCH", path, { metadata: { labels: { team: "blue" } } }, "application/merge-patch+json");
+    await cluster.api("PATCH", path, { metadata: { labels: { team: "blue" } } });
     await until("the new labels", async () => (await at.identity())?.labels.includes("k8s-namespace:namespace/team=blue") === true);
     await controller.minutes(1);
     await until("another number", async () => ![0, first?.id].includes((await at.identity())?.id));
-    await cluster.api("PATCH", path, { metadata: { labels: { team: null } } }, "application/merge-patch+json");
+    await cluster.api("PATCH", path, { metadata: { labels: { team: null } } });
   });
 
   it("is shown by tortiectl, which asks the agent or the API server", async () => {

@@ -101,7 +101,7 @@ function start(name: string, flags: Partial<NodeCidrFlags> = {}, directory = run
 }
 
 async function change(name: string, patch: unknown): Promise<void> {
-  const { status, text } = await cluster.api("PATCH", `/api/v1/nodes/${name}`, patch, "application/merge-patch+json");
+  const { status, text } = await cluster.api("PATCH", `/api/v1/nodes/${name}`, patch);
   if (status !== 200) throw new Error(text);
 }
 

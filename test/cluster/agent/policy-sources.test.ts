@@ -19,7 +19,6 @@ import { openConnection } from "./open-connection.ts";
 
 const POLICIES = "/apis/networking.k8s.io/v1";
 const PODS = "/api/v1/pods";
-const MERGE = { contentType: "application/merge-patch+json" };
 const POD_IP = "cni.projectcalico.org/podIP";
 const POD_IPS = "cni.projectcalico.org/podIPs";
 
@@ -118,7 +117,7 @@ async function attach(name: string, labels: Readonly<Record<string, string>> = {
 }
 
 const annotate = (token: string, pod: string, annotations: Readonly<Record<string, string>>, path = "") =>
-  cluster.apiAs(token, "PATCH", `/api/v1/namespaces/${NAMESPACE}/pods/${pod}${path}`, { metadata: { annotations } }, MERGE);
+  cluster.apiAs(token, "PATCH", `/api/v1/namespaces/${NAMESPACE}/pods/${pod}${path}`, { metadata: { annotations } });
 
 /** The token of somebody who may do with pods of the namespace what the role `edit` allows: everything but their status. */
 async function tenant(): Promise<string> {
@@ -158,13 +157,9 @@ describe("The sources of policy on a real API server", () => {
 
     await cluster.createNamespace(NAMESPACE, {}, { team: "a" });
     await until("the namespace's label", () => sink.namespaces.get(NAMESPACE)?.team === "a");
-    await cluster.apiAs(
-      await cluster.tokenFor("admin"),
-      "PATCH",
-      `/api/v1/namespaces/${NAMESPACE}/pods/web`,
-      { metadata: { labels: { app: "x" } } },
-      MERGE,
-    );
+    await cluster.apiAs(await cluster.tokenFor("admin"), "PATCH", `/api/v1/namespaces/${NAMESPACE}/pods/web`, {
+      metadata: { labels: { app: "x" } },
+    });
     await until("the pod's label", () => sink.peers.get(`${NAMESPACE}/web`)?.labels.app === "x");
     const second = await attach("db");
     await until("the second pod", () => sources.addressOf("db") === second);
@@ -276,7 +271,7 @@ describe("A tenant who may patch pods", () => {
     expect(sources.sink.peers.size).toBe(0);
     const path = `/api/v1/namespaces/${NAMESPACE}/pods/mallory/status`;
     const status = { phase: "Running", podIP: "172.31.0.9", podIPs: [{ ip: "172.31.0.9" }] };
-    expect((await cluster.api("PATCH", path, { status }, MERGE.contentType)).status).toBe(200);
+    expect((await cluster.api("PATCH", path, { status })).status).toBe(200);
     await until("kubelet's word", () => sources.addressOf("mallory") === "172.31.0.9");
     expect(sources.joined.refused()).toEqual([]);
   }, 120_000);
@@ -294,7 +289,7 @@ describe("A tenant who may patch pods", () => {
     expect([sources.joined.conflicts(), sources.sink.peers.size]).toEqual([[{ address: "10.8.1.5", pods }], 0]);
     const status = { podIP: "10.8.1.5", podIPs: [{ ip: "10.8.1.5" }] };
     const path = `/api/v1/namespaces/${NAMESPACE}/pods/honest/status`;
-    expect((await cluster.api("PATCH", path, { status }, MERGE.contentType)).status).toBe(200);
+    expect((await cluster.api("PATCH", path, { status })).status).toBe(200);
     await until("kubelet's word", () => sources.addressOf("honest") === "10.8.1.5");
     expect([sources.joined.conflicts(), sources.addressOf("mallory")]).toEqual([[], undefined]);
     await annotate(token, "mallory", { [POD_IP]: "10.8.2.5/32" });

@@ -42,12 +42,12 @@ describe("NetworkPolicy objects of an API server", () => {
       ]);
 
       const path = `/api/v1/namespaces/${NAMESPACE}/pods`;
-      await cluster.api("PATCH", `${path}/other`, { metadata: { labels: { role: "client" } } }, "application/merge-patch+json");
-      await cluster.api("PATCH", `${path}/client`, { metadata: { labels: { role: "other" } } }, "application/merge-patch+json");
+      await cluster.api("PATCH", `${path}/other`, { metadata: { labels: { role: "client" } } });
+      await cluster.api("PATCH", `${path}/client`, { metadata: { labels: { role: "other" } } });
       expect(await world.wait(`${NAMESPACE}/web`)).toMatchObject({ exit: 0 });
       expect(await Promise.all([reach(client, web, "tcp", 80), reach(other, web, "tcp", 80)])).toEqual(["timeout", "ok"]);
 
-      await cluster.api("PATCH", `${path}/web`, { metadata: { labels: { app: "free" } } }, "application/merge-patch+json");
+      await cluster.api("PATCH", `${path}/web`, { metadata: { labels: { app: "free" } } });
       expect(await world.wait()).toMatchObject({ exit: 0 });
       expect(await reach(client, web, "tcp", 80)).toBe("ok");
       await cluster.api("DELETE", `${POLICIES}/web`);

@@ -106,9 +106,7 @@ it("A7: a pod whose annotation is late counts as any address until then, and its
   await apply("client", { podSelector: { matchLabels: { app: "client" } }, policyTypes: ["Egress"], egress });
   const path = `/api/v1/namespaces/${NAMESPACE}/pods/web`;
   const annotate = (annotations: object) =>
-    cluster
-      .api("PATCH", path, { metadata: { annotations } }, "application/merge-patch+json")
-      .then(({ status }) => expect(status).toBe(200));
+    cluster.api("PATCH", path, { metadata: { annotations } }).then(({ status }) => expect(status).toBe(200));
   const { annotations = {} } = (await cluster.get("v1", "pods", "web", NAMESPACE))?.metadata ?? {};
   expect(Object.keys(annotations)).toContain("cni.projectcalico.org/podIPs");
   await annotate(Object.fromEntries(Object.keys(annotations).map((name) => [name, null])));

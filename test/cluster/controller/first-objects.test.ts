@@ -14,7 +14,6 @@ beforeEach(async () => {
 });
 
 const KUBEADM = { name: "kubeadm-config", namespace: "kube-system" };
-const MERGE = "application/merge-patch+json";
 
 /** As `kubeadm init --pod-network-cidr` stores it. */
 async function storeKubeadm(networking: object): Promise<void> {
@@ -59,8 +58,8 @@ describe("a new cluster", () => {
     await using controller = await ControllerTerm.begin(cluster, { ...AUTO, "ipv6-pool": "none", "pool-finalizer": "false" });
     await controller.minutes(1);
     await controller.sees("the pool", ({ pools }) => pools.length === 1);
-    await cluster.api("PATCH", `/apis/${LEGACY}/ippools/default-ipv4`, { spec: { natOutgoing: false } }, MERGE);
-    await cluster.api("PATCH", `/apis/${LEGACY}/clusterinformations/default`, { spec: { datastoreReady: false } }, MERGE);
+    await cluster.api("PATCH", `/apis/${LEGACY}/ippools/default-ipv4`, { spec: { natOutgoing: false } });
+    await cluster.api("PATCH", `/apis/${LEGACY}/clusterinformations/default`, { spec: { datastoreReady: false } });
     await controller.minutes(2);
     expect((await cluster.get(LEGACY, "ippools", "default-ipv4"))?.spec).toMatchObject({ natOutgoing: false });
     expect((await information())?.spec).toMatchObject({ datastoreReady: false });
@@ -114,7 +113,7 @@ describe("a new cluster", () => {
     await storeKubeadm({ podSubnet: "10.244.0.0/16" });
     await cluster.createNode("node1");
     const status = { addresses: [{ type: "InternalIP", address: "10.244.9.9" }] };
-    await cluster.api("PATCH", "/api/v1/nodes/node1/status", { status }, MERGE);
+    await cluster.api("PATCH", "/api/v1/nodes/node1/status", { status });
     await using controller = await ControllerTerm.begin(cluster, { "ipv4-pool": "auto" });
     await controller.minutes(1);
     expect(controller.term.duties.firstPools.refusals).toEqual([expect.stringContaining("10.244.9.9 inside is an address of node node1")]);

@@ -126,7 +126,7 @@ describe("The controller", () => {
     await using controller = await ControllerTerm.begin(cluster);
     await controller.minutes(1);
     const labels = { labels: { team: "blue" } };
-    await cluster.api("PATCH", `/api/v1/namespaces/${NAMESPACE}`, { metadata: labels }, "application/merge-patch+json");
+    await cluster.api("PATCH", `/api/v1/namespaces/${NAMESPACE}`, { metadata: labels });
     const pod = () => controller.term.view.pod(NAMESPACE, "a");
     await controller.sees("the namespace's labels", (view) => {
       const seen = pod();
@@ -210,7 +210,7 @@ describe("The definition of TortieIdentity", () => {
 
   it("takes numbers of 256 and of 24 bits, and lets nobody change what a number stands for", async () => {
     for (const name of ["256", "16777215"]) expect((await cluster.api("POST", IDENTITY_PATH, object(name))).status).toBe(201);
-    const change = (spec: unknown) => cluster.api("PATCH", `${IDENTITY_PATH}/256`, { spec }, "application/merge-patch+json");
+    const change = (spec: unknown) => cluster.api("PATCH", `${IDENTITY_PATH}/256`, { spec });
     expect((await change({ key: "k8s:other=1;" })).text).toContain("a number never stands for other labels");
     expect((await change({ labels: ["k8s:other=1"] })).status).toBe(422);
     expect((await change({ state: "retired", retiredAt: "2030-01-01T00:00:00Z" })).status).toBe(200);

@@ -131,12 +131,7 @@ describe("a node that is deleted", () => {
 
   it("has the annotations of its pods blanked that have ended, before their addresses go", async () => {
     await addresses.addPod("node1", "job");
-    await cluster.api(
-      "PATCH",
-      `/api/v1/namespaces/${NAMESPACE}/pods/job/status`,
-      { status: { phase: "Failed" } },
-      "application/merge-patch+json",
-    );
+    await cluster.api("PATCH", `/api/v1/namespaces/${NAMESPACE}/pods/job/status`, { status: { phase: "Failed" } });
     await using controller = await ControllerTerm.begin(cluster);
     await removeNode("node1");
     await controller.sees("the node gone", (view) => !view.hasNode("node1"));

@@ -112,7 +112,7 @@ describe("a pool", () => {
 
   it("says in a condition how full it is, beside the conditions of others", async () => {
     const other = { type: "Allocatable", status: "True", reason: "x", message: "y" };
-    await cluster.api("PATCH", `/apis/${LEGACY}/ippools/pool`, { status: { conditions: [other] } }, "application/merge-patch+json");
+    await cluster.api("PATCH", `/apis/${LEGACY}/ippools/pool`, { status: { conditions: [other] } });
     await using controller = await ControllerTerm.begin(cluster);
     await controller.minutes(2);
     const ours = { type: CONDITION, status: "True", reason: "Available", lastTransitionTime: expect.any(String) };
@@ -153,12 +153,7 @@ describe("a pool", () => {
   });
 
   it("loses the finalizer where --pool-finalizer is false, and keeps those of others", async () => {
-    await cluster.api(
-      "PATCH",
-      `/apis/${LEGACY}/ippools/pool`,
-      { metadata: { finalizers: [FINALIZER, "example.org/other"] } },
-      "application/merge-patch+json",
-    );
+    await cluster.api("PATCH", `/apis/${LEGACY}/ippools/pool`, { metadata: { finalizers: [FINALIZER, "example.org/other"] } });
     await using controller = await ControllerTerm.begin(cluster, { "pool-finalizer": "false" });
     await controller.minutes(1);
     expect((await pool())?.metadata.finalizers).toEqual(["example.org/other"]);

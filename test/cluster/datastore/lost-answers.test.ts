@@ -58,8 +58,7 @@ describe("an answer that is lost", () => {
     await expect(store.handles.create(HANDLE.id, HANDLE)).rejects.toMatchObject({ failure: "already-exists" });
 
     const elsewhere = { kind: "before", action: async () => void (await touch()) } as const;
-    const touch = () =>
-      cluster.api("PATCH", `/apis/${LEGACY}/ipamhandles/net.c1`, { spec: { block: { x: 9 } } }, "application/merge-patch+json");
+    const touch = () => cluster.api("PATCH", `/apis/${LEGACY}/ipamhandles/net.c1`, { spec: { block: { x: 9 } } });
     proxy.on({ method: "PUT" }, { kind: "cut" }).on({ method: "PUT", nth: 2 }, elsewhere);
     await expect(store.handles.update(HANDLE.id, HANDLE, other.revision)).rejects.toMatchObject({ failure: "conflict" });
     proxy.on({ method: "DELETE" }, { kind: "cut" });

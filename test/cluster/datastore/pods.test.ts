@@ -161,7 +161,7 @@ describe("namespaces and nodes", () => {
     await cluster.createNode("node1", { zone: "edge", rack: "7" }, spec);
     const path = "/api/v1/nodes/node1";
     const labels = { "projectcalico.org/labels": '{"zone":"core","own":"1"}' };
-    await cluster.api("PATCH", path, { metadata: { annotations: labels } }, "application/merge-patch+json");
+    await cluster.api("PATCH", path, { metadata: { annotations: labels } });
 
     const both = await Promise.all([store.core.namespace("shop"), store.namespaces.get("shop")]);
     expect(both[0]).toMatchObject({ name: "shop", labels: { team: "shop" }, annotations: { "cni.projectcalico.org/ipv4pools": '["a"]' } });

@@ -251,12 +251,9 @@ class Kubelets implements AsyncDisposable {
     const [, ...words] = containers[0]?.command ?? [];
     const status = { podIP: ipv4, podIPs: [{ ip: ipv4 }, { ip: ipv6 }] };
     const say = (phase: string, state: object) =>
-      cluster.api(
-        "PATCH",
-        `/api/v1/namespaces/${namespace}/pods/${name}/status`,
-        { status: { ...status, phase, containerStatuses: [{ ...CONTAINER, state }] } },
-        "application/merge-patch+json",
-      );
+      cluster.api("PATCH", `/api/v1/namespaces/${namespace}/pods/${name}/status`, {
+        status: { ...status, phase, containerStatuses: [{ ...CONTAINER, state }] },
+      });
     if (words[1] === "serve") {
       startProcess(machine.host.commandLine([TORTIECTL, ...words], {}, attached?.sandbox), join(machine.host.dir, "serve.log"));
       await say("Running", { running: {} });

@@ -63,11 +63,10 @@ describe("the service account of the plugins", () => {
     const token = await cluster.tokenFor("cni");
     const { metadata } = await cluster.createPod("web");
     const pod = pathOf("v1", "pods", "web", "default");
-    const merge = { contentType: "application/merge-patch+json" };
     const patch = { metadata: { annotations: { "cni.projectcalico.org/podIP": "10.60.0.1/32" } } };
     expect((await cluster.apiAs(token, "GET", pod)).status).toBe(200);
-    expect((await cluster.apiAs(token, "PATCH", `${pod}/status`, patch, merge)).status).toBe(200);
-    expect((await cluster.apiAs(token, "PATCH", pod, patch, merge)).status).toBe(403);
+    expect((await cluster.apiAs(token, "PATCH", `${pod}/status`, patch)).status).toBe(200);
+    expect((await cluster.apiAs(token, "PATCH", pod, patch)).status).toBe(403);
     expect((await cluster.apiAs(token, "DELETE", pod)).status).toBe(403);
     expect((await cluster.apiAs(token, "GET", pathOf("v1", "pods", undefined, "default"))).status).toBe(403);
     expect(await cluster.get("v1", "pods", "web")).toMatchObject({ metadata: { uid: metadata.uid, ...patch.metadata } });

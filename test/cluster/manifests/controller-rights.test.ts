@@ -45,7 +45,7 @@ describe.each<CalicoGroup>([LEGACY, V3])("the controller's account, with objects
     await addresses.clear(["node1", "node2"]);
     await cluster.createPool("pool", { group, cidr: "10.60.0.0/24", blockSize: 29 });
     await addresses.addPod("node1", "ended");
-    await cluster.api("PATCH", `/api/v1/namespaces/${NAMESPACE}/pods/ended/status`, { status: { phase: "Succeeded" } }, MERGE);
+    await cluster.api("PATCH", `/api/v1/namespaces/${NAMESPACE}/pods/ended/status`, { status: { phase: "Succeeded" } });
     await addresses.take("node1", "gone");
     await addresses.take("node2", "leaked");
     await addresses.addPod("node2", "used");
@@ -73,7 +73,7 @@ describe.each<CalicoGroup>([LEGACY, V3])("the controller's account, with objects
     await until("the identity of the pod in use", async () => (await identities()).length > 0);
     const [identity] = await identities();
     const retired = { spec: { state: "retired", retiredAt: "2030-01-01T00:00:00Z" } };
-    await cluster.api("PATCH", `/apis/tortie.dev/v1alpha1/tortieidentities/${identity?.metadata.name}`, retired, MERGE);
+    await cluster.api("PATCH", `/apis/tortie.dev/v1alpha1/tortieidentities/${identity?.metadata.name}`, retired);
     await until("its revival", async () => (await identities()).every(({ spec }) => spec?.state === "active"));
     await addresses.allocator.releaseByHandle("net1.used-c");
     await cluster.remove("v1", "pods", "used", NAMESPACE);
@@ -90,8 +90,6 @@ describe.each<CalicoGroup>([LEGACY, V3])("the controller's account, with objects
     expect([...rights].filter((right) => !used.has(right) && !ELSEWHERE.has(right))).toEqual([]);
   });
 });
-
-const MERGE = "application/merge-patch+json";
 
 /** The rules of a cluster without the other one of Calico's groups. */
 function ofGroup(group: CalicoGroup): RegExp {

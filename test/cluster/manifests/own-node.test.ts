@@ -12,7 +12,6 @@ import { pathOf } from "../../support/kubernetes/resources.ts";
 import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 
-const MERGE = { contentType: "application/merge-patch+json" };
 const ANNOTATION = { metadata: { annotations: { seen: "yes" } } };
 const TOKENS = "/api/v1/namespaces/kube-system/serviceaccounts";
 const ENDPOINT_KIND = "tortie.dev/v1alpha1";
@@ -59,10 +58,9 @@ function endpointOf(node: string, name = `web-${node}`) {
   };
 }
 
-const writesNode = (token: string, node: string) =>
-  cluster.apiAs(token, "PATCH", `${pathOf("v1", "nodes", node)}/status`, ANNOTATION, MERGE);
+const writesNode = (token: string, node: string) => cluster.apiAs(token, "PATCH", `${pathOf("v1", "nodes", node)}/status`, ANNOTATION);
 const writesPod = (token: string, node: string) =>
-  cluster.apiAs(token, "PATCH", `${pathOf("v1", "pods", `web-${node}`, "default")}/status`, ANNOTATION, MERGE);
+  cluster.apiAs(token, "PATCH", `${pathOf("v1", "pods", `web-${node}`, "default")}/status`, ANNOTATION);
 const endpointPath = (name?: string) => pathOf(ENDPOINT_KIND, "tortieendpoints", name, "default");
 
 describe("a token of one node's agent", () => {
@@ -84,17 +82,17 @@ describe("a token of one node's agent", () => {
     const evil = agentOf("evil");
     const change = { spec: { id: 8 } };
     expect((await cluster.apiAs(evil, "POST", endpointPath(), endpointOf("evil", "mine"))).status).toBe(201);
-    expect((await cluster.apiAs(evil, "PATCH", endpointPath("mine"), change, MERGE)).status).toBe(200);
-    expect((await cluster.apiAs(evil, "PATCH", `${endpointPath("mine")}/status`, { status: {} }, MERGE)).status).toBe(200);
+    expect((await cluster.apiAs(evil, "PATCH", endpointPath("mine"), change)).status).toBe(200);
+    expect((await cluster.apiAs(evil, "PATCH", `${endpointPath("mine")}/status`, { status: {} })).status).toBe(200);
     expect((await cluster.apiAs(evil, "DELETE", endpointPath("mine"))).status).toBe(200);
 
     expect((await cluster.apiAs(evil, "POST", endpointPath(), endpointOf("good", "forged"))).status).toBe(403);
-    expect((await cluster.apiAs(evil, "PATCH", endpointPath("web-good"), change, MERGE)).status).toBe(403);
-    expect((await cluster.apiAs(evil, "PATCH", `${endpointPath("web-good")}/status`, { status: {} }, MERGE)).status).toBe(403);
+    expect((await cluster.apiAs(evil, "PATCH", endpointPath("web-good"), change)).status).toBe(403);
+    expect((await cluster.apiAs(evil, "PATCH", `${endpointPath("web-good")}/status`, { status: {} })).status).toBe(403);
     expect((await cluster.apiAs(evil, "DELETE", endpointPath("web-good"))).status).toBe(403);
     // Neither taken over nor given away.
-    expect((await cluster.apiAs(evil, "PATCH", endpointPath("web-good"), { spec: { node: "evil" } }, MERGE)).status).toBe(403);
-    expect((await cluster.apiAs(evil, "PATCH", endpointPath("web-evil"), { spec: { node: "good" } }, MERGE)).status).toBe(403);
+    expect((await cluster.apiAs(evil, "PATCH", endpointPath("web-good"), { spec: { node: "evil" } })).status).toBe(403);
+    expect((await cluster.apiAs(evil, "PATCH", endpointPath("web-evil"), { spec: { node: "good" } })).status).toBe(403);
     expect((await cluster.apiAs(agentOf("good"), "DELETE", endpointPath("web-good"))).status).toBe(200);
   });
 

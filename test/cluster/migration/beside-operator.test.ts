@@ -123,7 +123,7 @@ describe("beside a Calico that the Tigera operator has installed", () => {
     const unbound = await tokenOf(ACCOUNT, {});
     const path = `/api/v1/namespaces/${NAMESPACE}/pods/pod/status`;
     const patch = { metadata: { annotations: { seen: "yes" } } };
-    const write = () => cluster.apiAs(unbound, "PATCH", path, patch, { contentType: "application/merge-patch+json" });
+    const write = () => cluster.apiAs(unbound, "PATCH", path, patch);
     // The policy has effect a moment after it was stored.
     await until("the policy", async () => (await write()).status >= 400);
     expect((await write()).text).toContain("the token names no node");

@@ -144,7 +144,7 @@ async function plug({ node }: ApiServerNode, sandbox: Pod, hostInterface: string
 async function annotate({ cluster }: ApiServerNode, pod: string, values: Readonly<Record<string, string>>): Promise<void> {
   const annotations = Object.fromEntries(Object.entries(values).map(([key, value]) => [`cni.projectcalico.org/${key}`, value]));
   const path = pathOf("v1", "pods", pod, NAMESPACE);
-  const answer = await cluster.api("PATCH", path, { metadata: { annotations } }, "application/merge-patch+json");
+  const answer = await cluster.api("PATCH", path, { metadata: { annotations } });
   if (answer.status !== 200) throw new Error(`pod ${pod}: ${answer.status} ${answer.text}`);
 }
 

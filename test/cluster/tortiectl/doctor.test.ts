@@ -44,12 +44,10 @@ async function comesToSay(check: string, expected: "ok" | "failed" | "warning"):
   return found;
 }
 
-async function done(method: string, path: string, body?: unknown, contentType?: string): Promise<void> {
-  const { status, text } = await cluster.api(method, path, body, contentType);
+async function done(method: string, path: string, body?: unknown): Promise<void> {
+  const { status, text } = await cluster.api(method, path, body);
   if (status >= 300) throw new Error(`${method} ${path}: ${status} ${text}`);
 }
-
-const MERGE = "application/merge-patch+json";
 
 function agentSet(image = "tortie:1", args: readonly string[] = []): object {
   const spec = { containers: [{ name: "tortie-node", image, args }], serviceAccountName: "default" };
@@ -76,11 +74,11 @@ async function agentPod(node: string, isReady: boolean, image = "tortie:1"): Pro
   const conditions = [
     { type: "Ready", status: isReady ? "True" : "False", reason: "ContainersNotReady", message: "it waits for its Node" },
   ];
-  await done("PATCH", `${path}/status`, { status: { phase: "Running", conditions } }, MERGE);
+  await done("PATCH", `${path}/status`, { status: { phase: "Running", conditions } });
 }
 
 async function nodeStatus(node: string, ...conditions: readonly object[]): Promise<void> {
-  await done("PATCH", `/api/v1/nodes/${node}/status`, { status: { conditions } }, MERGE);
+  await done("PATCH", `/api/v1/nodes/${node}/status`, { status: { conditions } });
 }
 
 const READY = { type: "Ready", status: "True", reason: "KubeletReady" };
@@ -208,7 +206,7 @@ it("cluster-information: none, and one that is paused", async () => {
 
 it("rights: a role that somebody has cut, until it is applied again", async () => {
   const path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/tortie-node";
-  await done("PATCH", path, { rules: [{ apiGroups: [""], resources: ["pods"], verbs: ["watch"] }] }, MERGE);
+  await done("PATCH", path, { rules: [{ apiGroups: [""], resources: ["pods"], verbs: ["watch"] }] });
   const found = await comesToSay("rights", "failed");
   expect(found.find(({ status }) => status === "failed")).toMatchObject({
     object: "service account kube-system/tortie-node",
@@ -272,7 +270,7 @@ it("conditions: nodes that are not ready, or whose network is not available", as
 });
 
 it("conditions: a taint alone, as a cloud's controller sets it, until it is taken away", async () => {
-  const taint = (...taints: readonly object[]) => done("PATCH", "/api/v1/nodes/n1", { spec: { taints } }, MERGE);
+  const taint = (...taints: readonly object[]) => done("PATCH", "/api/v1/nodes/n1", { spec: { taints } });
   await taint({ key: "node.kubernetes.io/network-unavailable", effect: "NoSchedule" });
   const found = await says("conditions");
   expect(found).toEqual(finding("failed", /counts as unavailable \(taint node\.kubernetes\.io\/network-unavailable\)/, /start its agent/));
@@ -284,7 +282,7 @@ it("conditions: a taint alone, as a cloud's controller sets it, until it is take
 it("ranges: one that two nodes have, and a pool that holds a node's address", async () => {
   await cluster.createNode("n3", {}, { podCIDRs: ["10.91.0.0/24"], podCIDR: "10.91.0.0/24" });
   await cluster.createNode("n4", {}, { podCIDRs: ["10.91.0.128/25"], podCIDR: "10.91.0.128/25" });
-  await done("PATCH", "/api/v1/nodes/n1/status", { status: { addresses: [{ type: "InternalIP", address: "10.90.0.7" }] } }, MERGE);
+  await done("PATCH", "/api/v1/nodes/n1/status", { status: { addresses: [{ type: "InternalIP", address: "10.90.0.7" }] } });
   expect(await says("ranges")).toEqual([
     expect.objectContaining({
       object: "node n4",
@@ -301,9 +299,9 @@ it("ranges: one that two nodes have, and a pool that holds a node's address", as
 
 it("tunnels: a node without its end, and two with the same", async () => {
   const pool = `/apis/${LEGACY}/ippools/pods`;
-  await done("PATCH", pool, { spec: { vxlanMode: "Always" } }, MERGE);
+  await done("PATCH", pool, { spec: { vxlanMode: "Always" } });
   const annotate = (node: string, address: string | null) =>
-    done("PATCH", `/api/v1/nodes/${node}`, { metadata: { annotations: { "projectcalico.org/IPv4VXLANTunnelAddr": address } } }, MERGE);
+    done("PATCH", `/api/v1/nodes/${node}`, { metadata: { annotations: { "projectcalico.org/IPv4VXLANTunnelAddr": address } } });
   await annotate("n1", "10.90.0.1");
   expect(await says("tunnels")).toEqual(
     finding("failed", /pool pods asks for VXLAN, and 1 node has no end of it: n2/, /--node-routes vxlan/),
@@ -317,9 +315,9 @@ it("tunnels: a node without its end, and two with the same", async () => {
 });
 
 it("cluster-pools: none, and one that is disabled", async () => {
-  await done("PATCH", `/apis/${LEGACY}/ippools/pods`, { spec: { disabled: true } }, MERGE);
+  await done("PATCH", `/apis/${LEGACY}/ippools/pods`, { spec: { disabled: true } });
   expect(await says("cluster-pools")).toEqual(finding("failed", /all are disabled or going/, /enable one/));
-  await done("PATCH", `/apis/${LEGACY}/ippools/pods`, { spec: { disabled: false } }, MERGE);
+  await done("PATCH", `/apis/${LEGACY}/ippools/pods`, { spec: { disabled: false } });
   expect(await says("cluster-pools")).toEqual(WELL);
 });
 
@@ -341,7 +339,7 @@ it("endpoints: one that is not ready, and one of a node that is gone", async () 
   const path = "/apis/tortie.dev/v1alpha1/namespaces/default/tortieendpoints";
   const endpoint = (name: string, node: string) =>
     done("POST", path, { apiVersion: "tortie.dev/v1alpha1", kind: "TortieEndpoint", metadata: { name }, spec: { ...SPEC, node } });
-  const state = (name: string, word: string) => done("PATCH", `${path}/${name}/status`, { status: { state: word } }, MERGE);
+  const state = (name: string, word: string) => done("PATCH", `${path}/${name}/status`, { status: { state: word } });
   await endpoint("web", "n1");
   await endpoint("old", "gone");
   await state("web", "not-ready");

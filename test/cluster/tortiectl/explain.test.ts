@@ -66,7 +66,7 @@ it("names annotations that do not say what the pod has, and repair writes them a
   const { ips } = await node.add();
   const right = await explain("pod", "test/pod");
   const annotations = { "cni.projectcalico.org/podIP": "10.60.0.99/32", "cni.projectcalico.org/podIPs": "10.60.0.99/32" };
-  await cluster.api("PATCH", "/api/v1/namespaces/test/pods/pod", { metadata: { annotations } }, "application/merge-patch+json");
+  await cluster.api("PATCH", "/api/v1/namespaces/test/pods/pod", { metadata: { annotations } });
 
   const wrong = await explain("pod", "test/pod");
   const seen = await run("repair", "pod", "test/pod");
@@ -84,7 +84,7 @@ it("names the namespace's annotation where that has chosen the pool", async () =
   await using _ = node;
   await node.pool("reserve", "10.61.0.0/26");
   const annotations = { "cni.projectcalico.org/ipv4pools": '["reserve"]' };
-  await cluster.api("PATCH", "/api/v1/namespaces/test", { metadata: { annotations } }, "application/merge-patch+json");
+  await cluster.api("PATCH", "/api/v1/namespaces/test", { metadata: { annotations } });
   await node.add();
 
   const explained = await explain("pod", "test/pod");

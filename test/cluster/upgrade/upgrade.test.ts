@@ -273,7 +273,7 @@ async function tunnelAddress(): Promise<string | undefined> {
 
 async function annotate(address: string): Promise<void> {
   const patch = { metadata: { annotations: { [TUNNEL_ANNOTATION]: address } } };
-  await cluster.api("PATCH", `/api/v1/nodes/${NODE}`, patch, "application/merge-patch+json");
+  await cluster.api("PATCH", `/api/v1/nodes/${NODE}`, patch);
 }
 
 /** Address → the attribute that a block has for it. The blocks here are IPv4 and inside 10.65.0.0/24. */

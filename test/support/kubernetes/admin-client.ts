@@ -17,6 +17,7 @@ export interface Answer {
 }
 
 export interface RequestOptions {
+  /** JSON when absent, merged into the object by PATCH. */
   readonly contentType?: string;
   /** Another identity than the administrator's. */
   readonly token?: string;
@@ -43,6 +44,7 @@ export class AdminClient {
 
   async #send(method: string, path: string, body: unknown, options: RequestOptions): Promise<Answer> {
     const { ca, ...admin } = this.#tls;
+    const { contentType = method === "PATCH" ? "application/merge-patch+json" : "application/json" } = options;
     const answer = await fetch(this.server + path, {
       method,
       // A connection that is kept would be one to a server that a test may have stopped since.
@@ -50,7 +52,7 @@ export class AdminClient {
       headers: {
         "User-Agent": HARNESS_AGENT,
         Accept: "application/json",
-        ...(body === undefined ? {} : { "Content-Type": options.contentType ?? "application/json" }),
+        ...(body === undefined ? {} : { "Content-Type": contentType }),
         ...(options.token === undefined ? {} : { Authorization: `Bearer ${options.token}` }),
         ...options.headers,
       },

@@ -13,9 +13,8 @@ import {
   type StoredObject,
 } from "./resources.ts";
 
-type Request = (method: string, path: string, body?: unknown, contentType?: string) => Promise<Answer>;
+type Request = (method: string, path: string, body?: unknown) => Promise<Answer>;
 
-const MERGE = "application/merge-patch+json";
 /** Namespaces that the API server makes by itself. */
 const STANDING = new Set(["default", "kube-system", "kube-public", "kube-node-lease"]);
 
@@ -37,7 +36,7 @@ export class ObjectStore {
         ? await this.#must("POST", pathOf(object.apiVersion, plural, undefined, namespace), object)
         : await this.#must("PUT", path, replacementOf(stored, object));
     if (!hasStatusPath || object.status === undefined) return result;
-    return this.#must("PATCH", `${path}/status`, { status: object.status }, MERGE);
+    return this.#must("PATCH", `${path}/status`, { status: object.status });
   }
 
   async get(apiVersion: string, plural: string, name: string, namespace?: string): Promise<StoredObject | undefined> {
@@ -66,7 +65,7 @@ export class ObjectStore {
       return;
     }
     const left = await this.#get(path);
-    if (left?.metadata.finalizers !== undefined) await this.#request("PATCH", path, { metadata: { finalizers: null } }, MERGE);
+    if (left?.metadata.finalizers !== undefined) await this.#request("PATCH", path, { metadata: { finalizers: null } });
   }
 
   /** Deletes what tests made: Calico's objects of these groups, virtual machines, endpoints, pods, nodes, events, DaemonSets and namespaces. */
@@ -97,8 +96,8 @@ export class ObjectStore {
     return answer.body;
   }
 
-  async #must(method: string, path: string, body: unknown, contentType?: string): Promise<StoredObject> {
-    const answer = await this.#request(method, path, body, contentType);
+  async #must(method: string, path: string, body: unknown): Promise<StoredObject> {
+    const answer = await this.#request(method, path, body);
     if (answer.status >= 300 || !isStoredObject(answer.body)) throw refusal(method, path, answer);
     return answer.body;
   }

@@ -90,7 +90,7 @@ export class TestCluster implements AsyncDisposable {
     this.#programs = programs;
     this.#client = new AdminClient(this.server, dir);
     this.#servers = new Servers(dir, ports, this.#client, isBare);
-    this.objects = new ObjectStore((method, path, body, contentType) => this.api(method, path, body, contentType));
+    this.objects = new ObjectStore((method, path, body) => this.api(method, path, body));
   }
 
   /** @internal Use `startCluster`. */
@@ -122,7 +122,7 @@ export class TestCluster implements AsyncDisposable {
     return new TestCluster(dir, coordinates, true);
   }
 
-  /** One HTTP request as the administrator. `body` is sent as JSON, or as it is when it is a string. */
+  /** One HTTP request as the administrator. `body` is sent as JSON, or as it is when it is a string; PATCH merges it. */
   api(method: string, path: string, body?: unknown, contentType?: string): Promise<Answer> {
     return this.#client.request(method, path, body, contentType === undefined ? {} : { contentType });
   }
