@@ -1,5 +1,4 @@
 /** The agent's own process in blocks mode, asked by the plugin on a pretend machine, with a real API server that comes and goes. */
-import { Agent } from "../../support/agent.ts";
 import { shared } from "../../support/fixtures.ts";
 import { ApiServerNode, type PodCall } from "../../support/kubernetes/api-server-node.ts";
 import { startCluster } from "../../support/kubernetes/test-cluster.ts";
@@ -12,34 +11,22 @@ const cluster = shared(startCluster);
 
 describe("An agent in blocks mode", () => {
   it("gives pods that come at once addresses of their own, and takes all back", async () => {
-    await using world = await ApiServerNode.create(cluster);
-    await world.pool("pool4", "10.67.0.0/24");
-    for (const name of NAMES) await world.pod(name);
-    for (const name of NAMES) await world.sandbox(name);
-    const kubeconfig = await cluster.kubeconfigFor("agent");
-    await using agent = await Agent.start(world.node, { args: ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig] });
-    const callOf = async (name: string): Promise<PodCall> => ({
-      pod: name,
-      container: `c-${name}`,
-      sandbox: await world.sandbox(name),
-      conf: agent.netconf,
-    });
+    await using world = await ApiServerNode.create(cluster, { pools: ["10.67.0.0/24"], pods: NAMES });
+    const calls: PodCall[] = [];
+    await using agent = await world.startAgent();
+    for (const name of NAMES) calls.push({ ...(await world.callOf(name)), conf: agent.netconf });
 
-    const results = await Promise.all(NAMES.map(async (name) => world.add(await callOf(name))));
+    const results = await Promise.all(calls.map((call) => world.add(call)));
 
     expect(new Set(results.map(({ ips }) => ips[0]?.address)).size).toBe(NAMES.length);
-    await Promise.all(NAMES.map(async (name) => world.del(await callOf(name))));
+    await Promise.all(calls.map((call) => world.del(call)));
     await world.expectNothingLeft(...NAMES);
   });
 
   it("watches the pools once for ADDs and routes", async () => {
-    await using world = await ApiServerNode.create(cluster);
-    await world.pool("pool4", "10.67.0.0/24");
-    await world.pod("pod");
-    const kubeconfig = await cluster.kubeconfigFor("agent");
+    await using world = await ApiServerNode.create(cluster, { pools: ["10.67.0.0/24"], pods: ["pod"] });
     const since = await cluster.mark();
-    const args = ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig, "--node-routes", "direct"];
-    await using agent = await Agent.start(world.node, { args });
+    await using agent = await world.startAgent(["--node-routes", "direct"]);
     await world.add({ conf: agent.netconf });
     await until("the routes", async () => (await agent.request("GET", "/healthz")).text.includes("node-routes"));
 
@@ -54,13 +41,9 @@ describe("An agent in blocks mode", () => {
   });
 
   it("sends a trace with the requests that a call makes to the API server, and no others", async () => {
-    await using world = await ApiServerNode.create(cluster);
+    await using world = await ApiServerNode.create(cluster, { pools: ["10.67.0.0/24"], pods: ["pod"] });
     using receiver = await OtlpReceiver.start(world.node);
-    await world.pool("pool4", "10.67.0.0/24");
-    await world.pod("pod");
-    const kubeconfig = await cluster.kubeconfigFor("agent");
-    const args = ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig, "--otlp-endpoint", receiver.endpoint];
-    await using agent = await Agent.start(world.node, { args });
+    await using agent = await world.startAgent(["--otlp-endpoint", receiver.endpoint]);
     const TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     await world.add({ conf: agent.netconf, env: { TRACEPARENT } });
     await agent.stop();
@@ -78,13 +61,9 @@ describe("An agent in blocks mode", () => {
   });
 
   it("asks the API server for nothing but its watches and, at each of its looks, its block and one policy of each kind while nothing happens", async () => {
-    await using world = await ApiServerNode.create(cluster);
-    await world.pool("pool4", "10.67.0.0/24");
-    await world.pod("pod");
-    const kubeconfig = await cluster.kubeconfigFor("agent");
+    await using world = await ApiServerNode.create(cluster, { pools: ["10.67.0.0/24"], pods: ["pod"] });
     // Every controller that has a pause of its own runs each second.
-    const args = ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig, "--max-controller-interval", "1"];
-    await using agent = await Agent.start(world.node, { args });
+    await using agent = await world.startAgent(["--max-controller-interval", "1"]);
     await world.add({ conf: agent.netconf });
     const runs = async () => {
       const [, count = "0"] =
@@ -111,11 +90,8 @@ describe("An agent in blocks mode", () => {
 
   it("A-D05: removes the link while the store is away, keeps the address, and releases it when the store is back", async () => {
     await using proxy = await cluster.proxy();
-    await using world = await ApiServerNode.create(cluster, { via: proxy });
-    await world.pool("pool4", "10.67.0.0/24");
-    await world.pod("pod");
-    const kubeconfig = await cluster.kubeconfigFor("agent", proxy.server);
-    await using agent = await Agent.start(world.node, { args: ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig] });
+    await using world = await ApiServerNode.create(cluster, { via: proxy, pools: ["10.67.0.0/24"], pods: ["pod"] });
+    await using agent = await world.startAgent();
     const call = { conf: agent.netconf };
     await world.add(call);
 
@@ -133,13 +109,9 @@ describe("An agent in blocks mode", () => {
 
   it("is not ready before it has read its pods, says what it waits for, and refuses STATUS until then", async () => {
     await using proxy = await cluster.proxy();
-    await using world = await ApiServerNode.create(cluster, { via: proxy });
-    await world.pool("pool4", "10.67.0.0/24");
-    await world.pod("pod");
-    const kubeconfig = await cluster.kubeconfigFor("agent", proxy.server);
+    await using world = await ApiServerNode.create(cluster, { via: proxy, pools: ["10.67.0.0/24"], pods: ["pod"] });
     await proxy.refuse();
-    const args = ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig];
-    await using agent = await Agent.start(world.node, { args, until: "local" });
+    await using agent = await world.startAgent([], { until: "local" });
     const conf = { ...agent.netconf, cniVersion: "1.1.0" };
 
     const refusal = await world.call("STATUS", { conf, container: "" });

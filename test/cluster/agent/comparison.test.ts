@@ -2,7 +2,6 @@
 
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { Hosts } from "../../../main-plugin/hosts.ts";
-import { Agent } from "../../support/agent.ts";
 import { shared } from "../../support/fixtures.ts";
 import { ApiServerNode } from "../../support/kubernetes/api-server-node.ts";
 import { startCluster } from "../../support/kubernetes/test-cluster.ts";
@@ -13,16 +12,12 @@ const cluster = shared(startCluster);
 
 describe("An agent whose addresses are in blocks of an API server", () => {
   it("G21: reports the address of a running pod that was released, and not another pod's", async () => {
-    await using world = await ApiServerNode.create(cluster);
+    await using world = await ApiServerNode.create(cluster, { pools: ["10.67.0.0/24"], pods: NAMES });
     world.node.excuse("the address is released while its pod runs", "not-granted");
-    await world.pool("pool4", "10.67.0.0/24");
-    for (const name of NAMES) await world.pod(name);
-    const kubeconfig = await cluster.kubeconfigFor("agent");
-    const args = ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig, "--max-controller-interval", "1"];
-    await using agent = await Agent.start(world.node, { args });
+    await using agent = await world.startAgent(["--max-controller-interval", "1"]);
     const addresses = new Map<string, string>();
     for (const pod of NAMES) {
-      const { ips } = await world.add({ pod, container: `c-${pod}`, sandbox: await world.sandbox(pod), conf: agent.netconf });
+      const { ips } = await world.add({ ...(await world.callOf(pod)), conf: agent.netconf });
       addresses.set(pod, ips[0]?.address.split("/")[0] ?? "");
     }
     const findings = async () => {
@@ -31,7 +26,11 @@ describe("An agent whose addresses are in blocks of an API server", () => {
     };
 
     await using hosts = new Hosts({ log: { error: () => undefined } });
-    const config = decodeNetworkConfig({ name: "net1", datastore_type: "kubernetes", kubernetes: { kubeconfig } });
+    const config = decodeNetworkConfig({
+      name: "net1",
+      datastore_type: "kubernetes",
+      kubernetes: { kubeconfig: await cluster.kubeconfigFor("agent") },
+    });
     const { allocator, datastore } = await hosts.of(config, {}).ipam();
     const handle = (await datastore.handles.list()).find(({ value: { id } }) => id.endsWith(".c-lost"))?.value.id ?? "";
     expect((await allocator.releaseByHandle(handle)).released).toHaveLength(1);

@@ -1,5 +1,4 @@
 /** What an agent says of a failed ADD on a real API server, with its own account: one event at the pod, whose count rises. */
-import { Agent } from "../../support/agent.ts";
 import { shared } from "../../support/fixtures.ts";
 import { ApiServerNode, NAMESPACE } from "../../support/kubernetes/api-server-node.ts";
 import { memberAt } from "../../support/kubernetes/json.ts";
@@ -16,9 +15,7 @@ async function events(): Promise<readonly unknown[]> {
 
 it("tells of an ADD that fails by one event at the pod, with word and next step, and counts how often", async () => {
   await using world = await ApiServerNode.create(cluster);
-  await using agent = await Agent.start(world.node, {
-    args: ["--datastore-type", "kubernetes", "--kubeconfig", await cluster.kubeconfigFor("agent")],
-  });
+  await using agent = await world.startAgent();
   const { metadata } = await world.pod("web", { node: world.name });
   const call = { pod: "web", conf: { ...agent.netconf, ipam: { type: "calico-ipam", ipv4_pools: ["nowhere"] } } };
   await until("an event", async () => {
@@ -36,4 +33,4 @@ it("tells of an ADD that fails by one event at the pod, with word and next step,
     }),
   ]);
   expect((await agent.request("GET", "/healthz")).text).not.toContain("may not create and patch events");
-}, 120_000);
+});

@@ -1,7 +1,6 @@
 /** What an agent shows of identities, with a controller that writes them to a real API server: endpoints, objects, tortiectl. */
 import { join } from "node:path";
 import { IDENTITY_PLURAL } from "../../../lib/identity/identity-object.ts";
-import { Agent } from "../../support/agent.ts";
 import { ControllerTerm } from "../../support/controller-term.ts";
 import { shared } from "../../support/fixtures.ts";
 import { ApiServerNode, NAMESPACE } from "../../support/kubernetes/api-server-node.ts";
@@ -17,12 +16,10 @@ beforeEach(() => cluster.reset());
 
 /** An agent with an endpoint of the pod `pod`, whose network is that of the cluster. */
 async function bench(flags: readonly string[] = ["--endpoint-objects"]) {
-  const node = await ApiServerNode.create(cluster);
-  const kubeconfig = await cluster.kubeconfigFor("agent");
-  const agent = await Agent.start(node.node, { args: ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig, ...flags] });
-  await node.pool("pool4", "10.60.0.0/26");
+  const node = await ApiServerNode.create(cluster, { pools: ["10.60.0.0/26"] });
+  const agent = await node.startAgent(flags);
   await node.pod("pod", { labels: { app: "web", "pod-template-hash": "5d9" } });
-  const conf = { ...agent.netconf, kubernetes: { kubeconfig } };
+  const conf = { ...agent.netconf, kubernetes: { kubeconfig: await cluster.kubeconfigFor("agent") } };
   await node.add({ conf });
   const tortiectl = (...argv: string[]) => node.node.run([join(BIN_DIR, "tortiectl"), ...argv]);
   return {

@@ -6,15 +6,11 @@ const stores = shared(PodStores.start);
 
 describe.each(BOTH_STORES)("A machine with addresses of %s", (store) => {
   it("passes with a pod that runs, and fails its test when the address of one was released meanwhile", async () => {
-    const calm = await stores.node(store);
-    await calm.pool("p4", "10.60.0.0/24");
-    await calm.pod("pod");
+    const calm = await stores.node(store, { pools: ["10.60.0.0/24"], pods: ["pod"] });
     await calm.add();
     await calm[Symbol.asyncDispose]();
 
-    const node = await stores.node(store);
-    await node.pool("p4", "10.60.0.0/24");
-    await node.pod("pod");
+    const node = await stores.node(store, { pools: ["10.60.0.0/24"], pods: ["pod"] });
     await node.add();
     const args = "K8S_POD_NAME=pod;K8S_POD_NAMESPACE=test";
     const released = await node.node.cni("DEL", { plugin: "calico-ipam", containerId: "c1", args, conf: node.conf() });

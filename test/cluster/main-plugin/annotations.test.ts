@@ -22,8 +22,7 @@ async function podWith(node: ApiServerNode, annotations: Readonly<Record<string,
 
 describe.each(ALL_STORES)("Addresses that a pod asks for, %s", (store) => {
   it("K28: are the pod's, whatever families the configuration has on", async () => {
-    await using node = await stores.node(store);
-    await node.pool("pool4", "20.0.0.0/24");
+    await using node = await stores.node(store, { pools: ["20.0.0.0/24"] });
     await podWith(node, { ipAddrs: ["20.0.0.111"] });
     const conf = { ipam: { type: "calico-ipam", assign_ipv6: "true" } };
 
@@ -70,8 +69,7 @@ describe.each(ALL_STORES)("Addresses that a pod asks for, %s", (store) => {
 });
 
 describe.each(BOTH_STORES)("Addresses and whose they are, %s", (store) => {
-  const node = fresh(() => stores.node(store));
-  beforeEach(() => node.pool("pool4", "10.60.0.0/26"));
+  const node = fresh(() => stores.node(store, { pools: ["10.60.0.0/26"] }));
 
   it("keep the annotation's order, and each has its host route", async () => {
     await node.pool("pool6", "fd60::/122");
@@ -118,7 +116,7 @@ describe.each(BOTH_STORES)("Addresses and whose they are, %s", (store) => {
     await podWith(node, { ipAddrs: ["10.60.0.9"] }, "rival");
     await node.add({ container: "old" });
 
-    expect(await node.refusal("ADD", { pod: "rival", container: "r", sandbox: await node.sandbox("rival") })).toContain("already");
+    expect(await node.refusal("ADD", await node.callOf("rival", "r"))).toContain("already");
     await node.add({ container: "new", sandbox: await node.sandbox("new") });
 
     expect(await node.held()).toEqual({ "net1.new": ["10.60.0.0/26#9"] });
@@ -133,7 +131,7 @@ describe.each(BOTH_STORES)("Addresses and whose they are, %s", (store) => {
     await node.add();
     await podWith(node, { ipAddrs: ["10.60.0.9"], containerID: "c1", podIPs: "10.60.0.9/32" }, "forger");
 
-    expect(await node.refusal("ADD", { pod: "forger", container: "f", sandbox: await node.sandbox("forger") })).toContain("already");
+    expect(await node.refusal("ADD", await node.callOf("forger", "f"))).toContain("already");
 
     expect(await node.held()).toEqual({ "net1.c1": ["10.60.0.0/26#9"] });
     expect(await node.hostRoutes()).toEqual(["10.60.0.9"]);
@@ -183,8 +181,7 @@ describe.each(BOTH_STORES)("Addresses and whose they are, %s", (store) => {
 });
 
 describe.each(BOTH_STORES)("Other annotations of a pod, %s", (store) => {
-  const node = fresh(() => stores.node(store));
-  beforeEach(() => node.pool("pool4", "10.60.0.0/26"));
+  const node = fresh(() => stores.node(store, { pools: ["10.60.0.0/26"] }));
 
   it("K22: allowed source prefixes are shown to readers of endpoints, without host bits", async () => {
     await podWith(node, { allowedSourcePrefixes: ["1.1.1.7/24", "8.8.8.8/32"] });

@@ -70,7 +70,7 @@ describe.each([LEGACY, V3] as const)("Requests of one operation, %s", (group) =>
     await node.pool("pool4", "10.60.0.0/29", { blockSize: 30 });
     for (const name of ["a", "b", "c", "d"]) {
       await node.pod(name);
-      await node.add({ pod: name, container: name, sandbox: await node.sandbox(name) });
+      await node.add(await node.callOf(name, name));
     }
     await node.pod("pod");
     const sandbox = await node.sandbox("fifth");
@@ -167,9 +167,7 @@ describe("A pod that its virtual machine migrates to", () => {
 describe("Connections", () => {
   it("are one for an ADD and one for a DEL", async () => {
     await using proxy = await cluster.proxy();
-    await using node = await ApiServerNode.create(cluster, { via: proxy });
-    await node.pool("pool4", "10.60.0.0/26");
-    await node.pod("pod");
+    await using node = await ApiServerNode.create(cluster, { via: proxy, pools: ["10.60.0.0/26"], pods: ["pod"] });
 
     await node.add();
     expect(proxy.connections).toBe(1);
@@ -180,11 +178,9 @@ describe("Connections", () => {
 
 describe("A burst of pods on one node", () => {
   it("gives every pod an address of its own and takes them all back", async () => {
-    await using node = await ApiServerNode.create(cluster);
-    await node.pool("pool4", "10.60.0.0/26");
     const names = Array.from({ length: 20 }, (_, index) => `pod${index}`);
-    await Promise.all(names.map((name) => node.pod(name)));
-    const calls = await Promise.all(names.map(async (name) => ({ pod: name, container: `c-${name}`, sandbox: await node.sandbox(name) })));
+    await using node = await ApiServerNode.create(cluster, { pools: ["10.60.0.0/26"], pods: names });
+    const calls = await Promise.all(names.map((name) => node.callOf(name)));
 
     const results = await Promise.all(calls.map((call) => node.add(call)));
 

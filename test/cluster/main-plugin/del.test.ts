@@ -8,9 +8,7 @@ const proxy = shared(() => cluster.proxy());
 
 async function added(): Promise<ApiServerNode> {
   proxy.clear();
-  const node = await ApiServerNode.create(cluster, { via: proxy });
-  await node.pool("pool4", "10.60.0.0/26");
-  await node.pod("pod");
+  const node = await ApiServerNode.create(cluster, { via: proxy, pools: ["10.60.0.0/26"], pods: ["pod"] });
   await node.add();
   proxy.clear();
   return node;
@@ -23,7 +21,7 @@ function refusePatches(): void {
 
 const COLLECT = { container: "", conf: { cniVersion: "1.1.0", "cni.dev/valid-attachments": [] } };
 
-const node = fresh(() => added());
+const node = fresh(added);
 
 describe("DEL of a pod", () => {
   it("F2: takes its link, then its announcement, then its address", async () => {

@@ -9,9 +9,7 @@ const cluster = shared(startCluster);
 
 describe.each([LEGACY, V3] as const)("An executed IPAM plugin, %s", (group) => {
   it("gives and takes what the one in the process would", async () => {
-    await using node = await ApiServerNode.create(cluster, { group });
-    await node.pool("pool4", "10.60.0.0/26");
-    await node.pool("pool6", "fd60::/122");
+    await using node = await ApiServerNode.create(cluster, { group, pools: ["10.60.0.0/26", "fd60::/122"] });
     await node.pod("pod", { annotations: { [`${PREFIX}ipFamilies`]: '["IPv4","IPv6"]' } });
     const conf = { ipam: { type: "calico-ipam", in_process: false } };
 
@@ -29,9 +27,7 @@ describe.each([LEGACY, V3] as const)("An executed IPAM plugin, %s", (group) => {
 
 describe("An executed IPAM plugin", () => {
   it("is asked for each address of the pod's annotation", async () => {
-    await using node = await ApiServerNode.create(cluster);
-    await node.pool("pool4", "10.60.0.0/26");
-    await node.pool("pool6", "fd60::/122");
+    await using node = await ApiServerNode.create(cluster, { pools: ["10.60.0.0/26", "fd60::/122"] });
     await node.pod("pod", { annotations: { [`${PREFIX}ipAddrs`]: '["fd60::9","10.60.0.9"]' } });
     const conf = { ipam: { type: "calico-ipam", in_process: false }, runtimeConfig: { ips: ["10.60.0.11/26"] } };
 
@@ -44,9 +40,7 @@ describe("An executed IPAM plugin", () => {
   });
 
   it("gives back what it gave when the ADD fails afterwards", async () => {
-    await using node = await ApiServerNode.create(cluster);
-    await node.pool("pool4", "10.60.0.0/26");
-    await node.pod("pod");
+    await using node = await ApiServerNode.create(cluster, { pools: ["10.60.0.0/26"], pods: ["pod"] });
 
     await node.refusal("ADD", { conf: { ipam: { type: "calico-ipam", in_process: false }, mtu: 70_000 } });
 

@@ -18,8 +18,7 @@ const bare = (address = "") => address.replace(/\/.*/, "");
 
 describe.each(ALL_STORES)("A pod with host-local, %s", (store) => {
   it("K1: is networked as the contract says, and DEL takes it all away", async () => {
-    await using node = await stores.node(store);
-    await node.pod("pod");
+    await using node = await stores.node(store, { pods: ["pod"] });
     const ipam = hostLocal(node, { subnet: "10.0.0.0/8" });
     const sandbox = await node.sandbox();
 

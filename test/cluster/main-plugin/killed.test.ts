@@ -8,11 +8,9 @@ const cluster = shared(startCluster);
 /** A node whose first ADD hangs at the given request until it is killed. */
 async function killedAt(method: string): Promise<ApiServerNode> {
   const proxy = await cluster.proxy();
-  const node = await ApiServerNode.create(cluster, { via: proxy });
-  await node.pool("pool4", "10.60.0.0/26");
-  await node.pod("other");
-  await node.add({ pod: "other", container: "other", sandbox: await node.sandbox("other") });
-  await node.del({ pod: "other", container: "other", sandbox: await node.sandbox("other") });
+  const node = await ApiServerNode.create(cluster, { via: proxy, pools: ["10.60.0.0/26"], pods: ["other"] });
+  await node.add(await node.callOf("other", "other"));
+  await node.del(await node.callOf("other", "other"));
   await node.pod("pod");
   proxy.on({ method }, { kind: "hang" });
   expect(await node.call("ADD", { timeoutMs: 1500 })).toMatchObject({ exit: null, signal: "SIGKILL" });

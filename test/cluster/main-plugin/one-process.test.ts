@@ -13,8 +13,7 @@ const cluster = shared(startCluster);
 
 describe(`${2 * CALLS} ADDs and DELs at once in one process`, () => {
   it("give every pod an address of its own, and leave nothing behind", async () => {
-    await using world = await ApiServerNode.create(cluster);
-    await world.pool("pool4", "10.66.0.0/22");
+    await using world = await ApiServerNode.create(cluster, { pools: ["10.66.0.0/22"] });
     const names = [...firstHalf, ...secondHalf].map(podName);
     for (const name of names) await world.pod(name);
     using calls = new OneProcess(

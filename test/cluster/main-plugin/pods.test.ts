@@ -10,8 +10,7 @@ import { LEGACY } from "../../support/kubernetes/test-cluster.ts";
 const stores = shared(PodStores.start);
 
 describe.each(BOTH_STORES)("A pod, %s", (store) => {
-  const node = fresh(() => stores.node(store));
-  beforeEach(() => node.pool("pool4", "10.60.0.0/26"));
+  const node = fresh(() => stores.node(store, { pools: ["10.60.0.0/26"] }));
 
   it("K35: with a service account has its profile and label, and its named port", async () => {
     await node.pod("pod", { serviceAccountName: "testserviceaccount", ports: [{ name: "anamedport", containerPort: 555 }] });
@@ -89,8 +88,7 @@ describe.each(BOTH_STORES)("A pod, %s", (store) => {
 // In etcd the endpoint is named after the node that the configuration names, and a container without a pod has its own.
 describe("A pod on the API server", () => {
   it("that no node has cannot be added, and can be deleted", async () => {
-    await using node = await stores.node(LEGACY);
-    await node.pool("pool4", "10.60.0.0/26");
+    await using node = await stores.node(LEGACY, { pools: ["10.60.0.0/26"] });
     await stores.cluster.apply({
       apiVersion: "v1",
       kind: "Pod",
@@ -104,9 +102,7 @@ describe("A pod on the API server", () => {
   });
 
   it("must be named by CNI_ARGS when it is added; a DEL without it frees the address all the same", async () => {
-    await using node = await stores.node(LEGACY);
-    await node.pool("pool4", "10.60.0.0/26");
-    await node.pod("pod");
+    await using node = await stores.node(LEGACY, { pools: ["10.60.0.0/26"], pods: ["pod"] });
     await node.add();
     const env = { CNI_ARGS: undefined };
 

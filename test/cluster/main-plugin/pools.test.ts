@@ -54,7 +54,7 @@ describe.each(BOTH_STORES)("Annotations that list pools, %s", (store) => {
     await annotateNamespace({ [IPV4_POOLS]: '["50.60.0.0/30"]' });
     for (const name of ["a", "b", "c", "d"]) {
       await node.pod(name);
-      expect((await node.add({ pod: name, container: name, sandbox: await node.sandbox(name) })).ips[0]?.address).toMatch(/^50\.60\./);
+      expect((await node.add(await node.callOf(name, name))).ips[0]?.address).toMatch(/^50\.60\./);
     }
     await node.pod("pod");
     expect(await node.refusal("ADD")).toContain("50.60.0.0/30");

@@ -18,11 +18,8 @@ const TOGETHER = [
   "get ipamhandles/test.pod",
 ];
 
-async function pooled(options: Omit<ApiServerNodeOptions, "group" | "etcd"> = {}, store: Store = LEGACY): Promise<ApiServerNode> {
-  const node = await stores.node(store, options);
-  await node.pool("pool4", "10.60.0.0/26");
-  await node.pod("pod");
-  return node;
+function pooled(options: Omit<ApiServerNodeOptions, "group" | "etcd"> = {}, store: Store = LEGACY): Promise<ApiServerNode> {
+  return stores.node(store, { ...options, pools: ["10.60.0.0/26"], pods: ["pod"] });
 }
 
 function probe(node: ApiServerNode, change: Readonly<Record<string, unknown>> = {}): Promise<RunResult> {
@@ -223,7 +220,7 @@ describe("A cluster that is not ready", () => {
     await arrange();
     const mark = await stores.cluster.mark();
 
-    expect(await node.refusal("ADD", { pod: "second", container: "c2", sandbox: await node.sandbox("second") })).toContain(message);
+    expect(await node.refusal("ADD", await node.callOf("second", "c2"))).toContain(message);
     expect(await node.refusal("DEL")).toContain(message);
 
     const asked = (await stores.cluster.requests(mark)).map(({ verb, uri }) => `${verb} ${uri.replace(/^\/apis?\/.*v1\//, "")}`);
@@ -284,7 +281,7 @@ describe("A server that fails on the way", () => {
   it.each(["POST", "PUT"])("loses the answer to a %s: nothing is doubled", async (method) => {
     await using node = await pooled({ via: proxy });
     await node.pod("first");
-    await node.add({ pod: "first", container: "c0", sandbox: await node.sandbox("first") });
+    await node.add(await node.callOf("first", "c0"));
     proxy.on({ method }, { kind: "lose-answer" });
 
     await node.add();

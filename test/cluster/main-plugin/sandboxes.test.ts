@@ -8,9 +8,7 @@ const stores = shared(PodStores.start);
 
 describe.each(ALL_STORES)("Sandboxes of a pod, %s", (store) => {
   it("K30: a late DEL of the old one leaves the endpoint of the new one", async () => {
-    await using node = await stores.node(store);
-    await node.pool("pool4", "10.60.0.0/26");
-    await node.pod("pod");
+    await using node = await stores.node(store, { pools: ["10.60.0.0/26"], pods: ["pod"] });
     await node.add({ container: "x" });
     await node.del({ container: "x" });
     const { ips } = await node.add({ container: "y" });
@@ -25,9 +23,7 @@ describe.each(ALL_STORES)("Sandboxes of a pod, %s", (store) => {
   });
 
   it("K31, K32: the new one has an address, a MAC and the link of its own, and the old one's address lives until its DEL", async () => {
-    await using node = await stores.node(store);
-    await node.pool("pool4", "10.60.0.0/26");
-    await node.pod("pod");
+    await using node = await stores.node(store, { pools: ["10.60.0.0/26"], pods: ["pod"] });
     const first = await node.add({ container: "x" });
 
     const second = await node.add({ container: "y" });
@@ -52,8 +48,7 @@ describe.each(ALL_STORES)("Sandboxes of a pod, %s", (store) => {
 });
 
 describe.each(BOTH_STORES)("More sandboxes of a pod, %s", (store) => {
-  const node = fresh(() => stores.node(store));
-  beforeEach(() => node.pool("pool4", "10.60.0.0/26"));
+  const node = fresh(() => stores.node(store, { pools: ["10.60.0.0/26"] }));
 
   it("in network namespaces of their own: the old one's DEL touches nothing of the new one", async () => {
     await node.pod("pod");
@@ -132,9 +127,7 @@ describe.each(BOTH_STORES)("More sandboxes of a pod, %s", (store) => {
 describe("Sandboxes of a pod on the API server", () => {
   it("whose pod was replaced while the ADD was on its way: nothing is announced on the new pod, and nothing stays", async () => {
     await using proxy = await stores.cluster.proxy();
-    await using node = await stores.node(LEGACY, { via: proxy });
-    await node.pool("pool4", "10.60.0.0/26");
-    await node.pod("pod");
+    await using node = await stores.node(LEGACY, { via: proxy, pools: ["10.60.0.0/26"], pods: ["pod"] });
     proxy.on(
       { method: "PATCH" },
       {
@@ -188,7 +181,7 @@ describe("A DEL", () => {
     await node.expectNothingLeft("pod");
 
     await node.pod("gone");
-    const call = { pod: "gone", container: "c2", sandbox: await node.sandbox("gone") };
+    const call = await node.callOf("gone", "c2");
     await node.add(call);
     await stores.cluster.remove("v1", "pods", "gone", NAMESPACE);
     await node.del(call);

@@ -32,10 +32,8 @@ class Scene implements AsyncDisposable {
   }
 
   static async create(): Promise<Scene> {
-    const node = await ApiServerNode.create(cluster);
-    await node.pool("pool4", "10.60.0.0/26");
-    await node.pod("victim");
-    const { ips } = await node.add({ pod: "victim", container: "v1", sandbox: await node.sandbox("victim") });
+    const node = await ApiServerNode.create(cluster, { pools: ["10.60.0.0/26"], pods: ["victim"] });
+    const { ips } = await node.add(await node.callOf("victim", "v1"));
     await giveToTunnel(node);
     const scene = new Scene(node, ips[0]?.address.replace("/32", "") ?? "");
     scene.#before = await scene.#others();
@@ -164,8 +162,7 @@ describe("A tenant's pod whose record is forged", () => {
 
   it("does not replace the interface of a pod whose name gives the same one", async () => {
     // SHA-1 of "tenant-a.p1284689" and of "tenant-b.p3021008" begin with the same 44 bits.
-    await using node = await ApiServerNode.create(cluster);
-    await node.pool("pool4", "10.60.0.0/26");
+    await using node = await ApiServerNode.create(cluster, { pools: ["10.60.0.0/26"] });
     const call = async (verb: string, namespace: string, pod: string, container: string) =>
       node.node.cni(verb, {
         plugin: "calico",

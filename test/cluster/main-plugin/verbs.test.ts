@@ -9,14 +9,7 @@ const CONF = { cniVersion: "1.1.0" };
 
 const cluster = shared(startCluster);
 
-async function pooled(): Promise<ApiServerNode> {
-  const node = await ApiServerNode.create(cluster);
-  await node.pool("pool4", "10.60.0.0/26");
-  await node.pod("pod");
-  return node;
-}
-
-const node = fresh(() => pooled());
+const node = fresh(() => ApiServerNode.create(cluster, { pools: ["10.60.0.0/26"], pods: ["pod"] }));
 
 describe("CHECK of a pod", () => {
   it("finds everything in its place after ADD, and names what was changed behind its back", async () => {
@@ -36,7 +29,7 @@ describe("CHECK of a pod", () => {
     await node.pod("fixed", { annotations: { "cni.projectcalico.org/ipAddrs": '["10.60.0.9"]' } });
     await node.pod("own", { annotations: { "cni.projectcalico.org/ipAddrsNoIpam": '["10.99.0.9"]' } });
     for (const pod of ["fixed", "own"]) {
-      const call = { pod, container: `c-${pod}`, sandbox: await node.sandbox(pod) };
+      const call = await node.callOf(pod);
       const conf = { ...CONF, feature_control: { ip_addrs_no_ipam: true } };
       const prevResult = await node.add({ ...call, conf });
       expect(await node.call("CHECK", { ...call, conf: { ...conf, prevResult } })).toMatchObject({ exit: 0, stdout: "" });
@@ -94,9 +87,7 @@ describe("CHECK as CRI-O calls it", () => {
     ["says nothing", (proxy: FaultProxy) => proxy.on({ times: Number.POSITIVE_INFINITY }, { kind: "hang" })],
   ])("F4: accepts a good pod while the API server %s, and still names a damaged one", async (_, stop) => {
     await using proxy = await cluster.proxy();
-    await using node = await ApiServerNode.create(cluster, { via: proxy });
-    await node.pool("pool4", "10.60.0.0/26");
-    await node.pod("pod");
+    await using node = await ApiServerNode.create(cluster, { via: proxy, pools: ["10.60.0.0/26"], pods: ["pod"] });
     const prevResult = await node.add({ conf: calico });
     const conf = { ...calico, prevResult };
     stop(proxy);
@@ -113,19 +104,17 @@ describe("GC on a node of a cluster", () => {
     await node.pod("lost");
     await node.pod("elsewhere", { node: "node2" });
     await node.add();
-    await node.add({ pod: "lost", container: "c2", sandbox: await node.sandbox("lost") });
+    await node.add(await node.callOf("lost", "c2"));
     await cluster.createNode("node2");
-    await node.add({ pod: "elsewhere", container: "c3", sandbox: await node.sandbox("elsewhere"), conf: { nodename: "node2" } });
+    await node.add({ ...(await node.callOf("elsewhere", "c3")), conf: { nodename: "node2" } });
     const mark = await cluster.mark();
 
     const valid = [
       { containerID: "c1", ifname: "eth0" },
       { containerID: "c3", ifname: "eth0" },
     ];
-    expect(await node.call("GC", { container: "", conf: { ...CONF, "cni.dev/valid-attachments": valid } })).toMatchObject({
-      exit: 0,
-      stdout: "",
-    });
+    const conf = { ...CONF, "cni.dev/valid-attachments": valid };
+    expect(await node.call("GC", { container: "", conf })).toMatchObject({ exit: 0, stdout: "" });
 
     expect(Object.keys(await node.held()).sort()).toEqual(["net1.c1", "net1.c3"]);
     expect((await node.node.leftovers()).links).toHaveLength(2);
@@ -135,7 +124,7 @@ describe("GC on a node of a cluster", () => {
   it("F2: blanks the annotations of what it collects, and those of a pod that has a newer container stay", async () => {
     await node.pod("lost");
     await node.add();
-    await node.add({ pod: "lost", container: "c2", sandbox: await node.sandbox("lost") });
+    await node.add(await node.callOf("lost", "c2"));
     await node.pod("pod", { annotations: { "cni.projectcalico.org/containerID": "newer" } });
 
     expect(await node.call("GC", { container: "", conf: { ...CONF, "cni.dev/valid-attachments": [] } })).toMatchObject({ exit: 0 });
@@ -168,7 +157,7 @@ describe("M1: DEL of a pod whose namespace and name spell another one's handle",
     const held = await node.held();
     expect(Object.keys(held)).toEqual(["test.c1"]);
     await node.pod("c1");
-    const attacker = { pod: "c1", container: "attacker", sandbox: await node.sandbox("c1"), conf };
+    const attacker = { ...(await node.callOf("c1", "attacker")), conf };
     await node.add(attacker);
     expect(await node.call("DEL", attacker)).toMatchObject({ exit: 0 });
     expect(await node.held()).toEqual(held);

@@ -11,10 +11,8 @@ const cluster = shared(startCluster);
 
 /** A node with a block of the pool 10.60.0.0/24, and a pod that is to be added. */
 async function pooled(): Promise<ApiServerNode> {
-  const node = await ApiServerNode.create(cluster);
-  await node.pool("pool4", "10.60.0.0/24");
-  await node.pod("earlier");
-  await node.add({ pod: "earlier", container: "c0", sandbox: await node.sandbox("earlier") });
+  const node = await ApiServerNode.create(cluster, { pools: ["10.60.0.0/24"], pods: ["earlier"] });
+  await node.add(await node.callOf("earlier", "c0"));
   await node.pod("pod");
   return node;
 }
@@ -63,7 +61,7 @@ describe("F1: an ADD that waits for the node's lock", () => {
   });
 
   it("gets a block of the size that the pool has by now, so that no two blocks overlap", async () => {
-    await node.del({ pod: "earlier", container: "c0", sandbox: await node.sandbox("earlier") });
+    await node.del(await node.callOf("earlier", "c0"));
 
     const run = await addWhile(node, async () => {
       for (const plural of ["ipamblocks", "blockaffinities", "ippools"])
@@ -72,13 +70,8 @@ describe("F1: an ADD that waits for the node's lock", () => {
       // Another node has the pool's only block before this one gets its turn.
       await cluster.createNode("node2");
       await node.pod("elsewhere", { node: "node2" });
-      const sandbox = await node.sandbox("elsewhere");
-      await node.add({
-        pod: "elsewhere",
-        container: "c9",
-        sandbox,
-        conf: { nodename: "node2", ipam_lock_file: `${node.node.dir}/2.lock` },
-      });
+      const conf = { nodename: "node2", ipam_lock_file: `${node.node.dir}/2.lock` };
+      await node.add({ ...(await node.callOf("elsewhere")), conf });
     });
 
     expect(run).toMatchObject({ exit: 0 });

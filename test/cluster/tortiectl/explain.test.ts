@@ -12,9 +12,7 @@ const cluster = shared(startCluster);
 
 /** A node with the pod test/pod, whose list has this kubeconfig. */
 async function attached(kubeconfig?: string) {
-  const node = await ApiServerNode.create(cluster);
-  await node.pool("pool4", "10.60.0.0/26");
-  await node.pod("pod");
+  const node = await ApiServerNode.create(cluster, { pools: ["10.60.0.0/26"], pods: ["pod"] });
   const netDir = join(node.node.dir, "net.d");
   mkdirSync(netDir);
   const write = (path: string) => {

@@ -6,6 +6,7 @@ import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { openDatastore } from "../../../lib/datastore/open.ts";
 import type { JsonObject } from "../../../lib/json/value.ts";
 import type { WorkloadEndpoint } from "../../../lib/workload/endpoint.ts";
+import { Agent, type AgentOptions } from "../agent.ts";
 import type { TestEtcd } from "../etcd/etcd.ts";
 import { type CniRun, Node, type NodeOptions, type Pod as Sandbox } from "../node.ts";
 import { connectNode, type Listener } from "./connect-node.ts";
@@ -24,6 +25,10 @@ export interface ApiServerNodeOptions {
   readonly via?: Listener & { readonly server: string };
   readonly identity?: "admin" | "cni" | "stranger";
   readonly node?: NodeOptions;
+  /** CIDRs of the pools `pool4` and `pool6`; none when absent. */
+  readonly pools?: readonly string[];
+  /** Names of pods of the namespace `test`; none when absent. */
+  readonly pods?: readonly string[];
 }
 
 export interface PodCall {
@@ -56,19 +61,22 @@ export class ApiServerNode implements AsyncDisposable {
   readonly name = "node1";
   readonly kubeconfig: string;
   readonly #store: PodStore;
+  /** URL of the server, when the way there is not straight. */
+  readonly #server: string | undefined;
   readonly #sandboxes = new Map<string, Sandbox>();
 
-  private constructor(cluster: TestCluster, node: Node, group: CalicoGroup, kubeconfig: string, store: PodStore) {
+  private constructor(cluster: TestCluster, node: Node, group: CalicoGroup, kubeconfig: string, store: PodStore, server?: string) {
     this.cluster = cluster;
     this.node = node;
     this.group = group;
     this.kubeconfig = kubeconfig;
     this.#store = store;
+    this.#server = server;
   }
 
-  /** On an empty and ready cluster, with the namespace `test` and the node, and no pool. */
+  /** On an empty and ready cluster, with the namespace `test` and the node. */
   static async create(cluster: TestCluster, options: ApiServerNodeOptions = {}): Promise<ApiServerNode> {
-    const { group = LEGACY, etcd, via, identity = "cni" } = options;
+    const { group = LEGACY, etcd, via, identity = "cni", pools = [], pods = [] } = options;
     const store = etcd === undefined ? new ResourceStore(cluster, group) : new EtcdStore(etcd);
     await cluster.reset();
     await store.prepare("node1");
@@ -78,7 +86,16 @@ export class ApiServerNode implements AsyncDisposable {
     node.holders.add(etcd ?? cluster);
     await connectNode(node, via ?? cluster);
     if (store.listener !== undefined) await connectNode(node, store.listener);
-    return new ApiServerNode(cluster, node, group, await cluster.kubeconfigFor(identity, via?.server), store);
+    const made = new ApiServerNode(cluster, node, group, await cluster.kubeconfigFor(identity, via?.server), store, via?.server);
+    for (const cidr of pools) await made.pool(cidr.includes(":") ? "pool6" : "pool4", cidr);
+    for (const name of pods) await made.pod(name);
+    return made;
+  }
+
+  /** An agent of its own account, which has the same way to the server as the plugins. */
+  async startAgent(args: readonly string[] = [], options: Omit<AgentOptions, "args"> = {}): Promise<Agent> {
+    const kubeconfig = await this.cluster.kubeconfigFor("agent", this.#server);
+    return Agent.start(this.node, { ...options, args: ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig, ...args] });
   }
 
   async pool(name: string, cidr: string, options: Omit<PoolOptions, "cidr" | "group"> = {}): Promise<void> {
@@ -96,6 +113,11 @@ export class ApiServerNode implements AsyncDisposable {
     const known = this.#sandboxes.get(name) ?? (await this.node.addPod(name));
     this.#sandboxes.set(name, known);
     return known;
+  }
+
+  /** The call for a pod that has a sandbox of its own. */
+  async callOf(pod: string, container = `c-${pod}`): Promise<PodCall & { readonly sandbox: Sandbox }> {
+    return { pod, container, sandbox: await this.sandbox(pod) };
   }
 
   conf(change: Readonly<Record<string, unknown>> = {}): Record<string, unknown> {

@@ -39,15 +39,13 @@ function matcherOf(kind: string): { readonly method: string; readonly path: RegE
 }
 
 async function warm(): Promise<ApiServerNode> {
-  const node = await ApiServerNode.create(cluster, { via: proxy });
-  await node.pool("pool4", "10.60.0.0/26");
-  for (const pod of ["neighbour", "pod"]) await node.pod(pod);
-  await node.add({ pod: "neighbour", container: "c0", sandbox: await node.sandbox("neighbour") });
+  const node = await ApiServerNode.create(cluster, { via: proxy, pools: ["10.60.0.0/26"], pods: ["neighbour", "pod"] });
+  await node.add(await node.callOf("neighbour", "c0"));
   proxy.clear();
   return node;
 }
 
-const node = fresh(() => warm());
+const node = fresh(warm);
 
 describe.each(Object.entries(FAULTS))("Each request that is answered once by %s", (_, fault) => {
   it("is asked once more, by ADD and by DEL, and both succeed", async () => {

@@ -13,9 +13,7 @@ beforeEach(() => proxy.clear());
 
 /** A node whose plugins use the kubeconfig at `path`, into which `renew` writes a token. */
 async function nodeWith(place: "the token file" | "the kubeconfig", token: string) {
-  const node = await ApiServerNode.create(cluster, { via: proxy });
-  await node.pool("pool4", "10.60.0.0/26");
-  await node.pod("pod");
+  const node = await ApiServerNode.create(cluster, { via: proxy, pools: ["10.60.0.0/26"], pods: ["pod"] });
   const path = `${node.node.dir}/kubeconfig`;
   const tokenFile = `${node.node.dir}/token`;
   const template = JSON.parse(readFileSync(node.kubeconfig, "utf8"));

@@ -20,9 +20,7 @@ const FORMS: readonly (readonly [number, string, (head: string) => string])[] = 
 
 describe("M5: a refusal that repeats the request", () => {
   it("is told in the CNI error, on standard error and in the log without the token, at every request", async () => {
-    await using node = await ApiServerNode.create(cluster, { via: proxy });
-    await node.pool("pool4", "10.60.0.0/26");
-    await node.pod("pod");
+    await using node = await ApiServerNode.create(cluster, { via: proxy, pools: ["10.60.0.0/26"], pods: ["pod"] });
     const logFile = `${node.node.dir}/cni.log`;
 
     for (const [code, type, write] of FORMS) {

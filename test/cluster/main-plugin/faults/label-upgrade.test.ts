@@ -14,13 +14,10 @@ const cluster = shared(startCluster);
 describe("R1: an ADD of a certain address whose server goes away before the labels are looked at", () => {
   it("fails when the client has tried, and keeps no other ADD of the node waiting", async () => {
     rmSync(MARKER, { force: true });
-    await using node = await ApiServerNode.create(cluster);
-    await node.pool("pool4", "10.60.0.0/26");
-    await node.pod("pod");
-    await node.pod("next");
+    await using node = await ApiServerNode.create(cluster, { pools: ["10.60.0.0/26"], pods: ["pod", "next"] });
     const way = await Way.open(node);
     const ip = { args: ";IP=10.60.0.9" };
-    const next: PodCall = { pod: "next", container: "c2", sandbox: await node.sandbox("next"), conf: { ipam_lock_timeout_seconds: 30 } };
+    const next: PodCall = { ...(await node.callOf("next", "c2")), conf: { ipam_lock_timeout_seconds: 30 } };
     let waiting: Promise<CniRun> | undefined;
     way.proxy.on(
       { path: "blockaffinities" },

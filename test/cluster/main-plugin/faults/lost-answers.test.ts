@@ -1,18 +1,14 @@
 /** Writes that the server carries out and whose answer never arrives, seen from outside: what the plugins make of it is there once. */
 import { shared } from "../../../support/fixtures.ts";
 import { ApiServerNode } from "../../../support/kubernetes/api-server-node.ts";
-import { LEGACY, startCluster, V3 } from "../../../support/kubernetes/test-cluster.ts";
+import { type CalicoGroup, LEGACY, startCluster, V3 } from "../../../support/kubernetes/test-cluster.ts";
 
 const cluster = shared(startCluster);
 const proxy = shared(() => cluster.proxy());
 beforeEach(() => proxy.clear());
 
-async function pooled(group: typeof LEGACY | typeof V3 = LEGACY): Promise<ApiServerNode> {
-  const node = await ApiServerNode.create(cluster, { group, via: proxy });
-  await node.pool("pool4", "10.60.0.0/26");
-  await node.pod("pod");
-  return node;
-}
+const pooled = (group: CalicoGroup = LEGACY) =>
+  ApiServerNode.create(cluster, { group, via: proxy, pools: ["10.60.0.0/26"], pods: ["pod"] });
 
 /** "PUT ipamblocks" of every request that changes something, in order. */
 function writes(): string[] {
@@ -93,7 +89,7 @@ describe("A block whose write was carried out unanswered and that somebody else 
   it("is left alone by the DEL that freed its address, and so is the neighbour's", async () => {
     await using node = await pooled();
     await node.pod("neighbour");
-    await node.add({ pod: "neighbour", container: "c0", sandbox: await node.sandbox("neighbour") });
+    await node.add(await node.callOf("neighbour", "c0"));
     const neighbours = await node.held();
     await node.add();
     proxy.clear();

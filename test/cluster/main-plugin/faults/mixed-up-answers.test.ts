@@ -11,10 +11,9 @@ const proxy = shared(() => cluster.proxy());
 /** Pod "other", of a fixed address, has been added; "pod" is to be. */
 async function withOther(): Promise<ApiServerNode> {
   proxy.clear();
-  const node = await ApiServerNode.create(cluster, { via: proxy });
-  await node.pool("pool4", "10.60.0.0/26");
+  const node = await ApiServerNode.create(cluster, { via: proxy, pools: ["10.60.0.0/26"] });
   await node.pod("other", { annotations: { "cni.projectcalico.org/ipAddrs": `["${FIXED}"]` } });
-  await node.add({ pod: "other", container: "c0", sandbox: await node.sandbox("other") });
+  await node.add(await node.callOf("other", "c0"));
   await node.pod("pod");
   proxy.clear();
   return node;

@@ -5,7 +5,7 @@
 import { shared } from "../../../support/fixtures.ts";
 import { ApiServerNode, NAMESPACE } from "../../../support/kubernetes/api-server-node.ts";
 import { connectNode } from "../../../support/kubernetes/connect-node.ts";
-import { LEGACY, startCluster, V3 } from "../../../support/kubernetes/test-cluster.ts";
+import { type CalicoGroup, LEGACY, startCluster, V3 } from "../../../support/kubernetes/test-cluster.ts";
 import type { Pod as Sandbox } from "../../../support/node.ts";
 
 const cluster = shared(startCluster);
@@ -13,12 +13,9 @@ const proxy = shared(() => cluster.proxy());
 beforeEach(() => proxy.clear());
 
 /** The pod's first incarnation has been added as container "old"; the second one, of another uid, is to be added. */
-async function recreated(group: typeof LEGACY | typeof V3 = LEGACY): Promise<ApiServerNode> {
-  const node = await ApiServerNode.create(cluster, { group, via: proxy });
+async function recreated(group: CalicoGroup = LEGACY): Promise<ApiServerNode> {
+  const node = await ApiServerNode.create(cluster, { group, via: proxy, pools: ["10.60.0.0/26", "fd60::/122"], pods: ["pod"] });
   await connectNode(node.node, cluster);
-  await node.pool("pool4", "10.60.0.0/26");
-  await node.pool("pool6", "fd60::/122");
-  await node.pod("pod");
   await node.add({ container: "old", sandbox: await node.sandbox("old"), conf: DUAL });
   await cluster.remove("v1", "pods", "pod", NAMESPACE);
   await node.pod("pod");
@@ -66,24 +63,22 @@ async function addNew(node: ApiServerNode): Promise<readonly string[]> {
 }
 
 describe.each([LEGACY, V3] as const)("The old sandbox's DEL, %s", (group) => {
-  it.each(["with its namespace", "without its namespace"])(
-    "after the new one's ADD, %s, changes nothing of it, however often it comes",
-    async (how) => {
-      await using node = await recreated(group);
-      const addresses = await addNew(node);
-      const sandbox = await node.sandbox("new");
-      const before = await stateOf(node, sandbox);
-      const netns = how === "with its namespace" ? undefined : "";
+  const HOW = ["with its namespace", "without its namespace"];
+  it.each(HOW)("after the new one's ADD, %s, changes nothing of it, however often it comes", async (how) => {
+    await using node = await recreated(group);
+    const addresses = await addNew(node);
+    const sandbox = await node.sandbox("new");
+    const before = await stateOf(node, sandbox);
+    const netns = how === "with its namespace" ? undefined : "";
 
-      await deleteOld(node, netns);
-      const { "net1.old": _old, ...held } = before.held as Record<string, unknown>;
-      expect(await stateOf(node, sandbox)).toEqual({ ...before, held });
-      await expectOnlyNew(node, addresses);
+    await deleteOld(node, netns);
+    const { "net1.old": _old, ...held } = before.held as Record<string, unknown>;
+    expect(await stateOf(node, sandbox)).toEqual({ ...before, held });
+    await expectOnlyNew(node, addresses);
 
-      await deleteOld(node, netns);
-      expect(await stateOf(node, sandbox)).toEqual({ ...before, held });
-    },
-  );
+    await deleteOld(node, netns);
+    expect(await stateOf(node, sandbox)).toEqual({ ...before, held });
+  });
 
   it.each([
     ["GET", "/pods/"],

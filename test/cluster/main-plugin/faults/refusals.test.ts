@@ -7,9 +7,8 @@ import { LEGACY, startCluster, V3 } from "../../../support/kubernetes/test-clust
 const PREFIX = "cni.projectcalico.org/";
 
 const cluster = shared(startCluster);
-const node = shared(() => ApiServerNode.create(cluster));
+const node = shared(() => ApiServerNode.create(cluster, { pools: ["10.60.0.0/26"] }));
 beforeAll(async () => {
-  await node.pool("pool4", "10.60.0.0/26");
   await node.pool("disabled", "10.61.0.0/26", { disabled: true });
   await node.pool("tunnels", "10.62.0.0/26", { allowedUses: ["Tunnel"] });
 });
@@ -140,7 +139,7 @@ describe("The cluster", () => {
   it("that is full names its pools", async () => {
     await node.pool("tiny", "10.64.0.0/32", { blockSize: 32 });
     await node.pod("first");
-    const first = { pod: "first", container: "c0", sandbox: await node.sandbox("first"), ...withIpam({ ipv4_pools: ["tiny"] }) };
+    const first = { ...(await node.callOf("first", "c0")), ...withIpam({ ipv4_pools: ["tiny"] }) };
     await node.add(first);
     await node.pod("pod");
 

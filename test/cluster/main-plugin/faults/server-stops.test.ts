@@ -31,7 +31,7 @@ async function trialOf(node: ApiServerNode, stop: Stop, index: number): Promise<
   const conf = { nodename, ipam_lock_file: `${node.node.dir}/${nodename}.lock` };
   const call = async (pod: string): Promise<PodCall> => {
     await node.pod(pod, { node: nodename });
-    return { pod, container: `c-${pod}`, sandbox: await node.sandbox(pod), conf };
+    return { ...(await node.callOf(pod)), conf };
   };
   const way = (await Way.open(node)).stopAt(stop);
   const own = await call(`pod${index}`);
