@@ -1,7 +1,7 @@
 /** The API server inside a pretend node's namespace: reachable, and nothing more there than before. */
-import { readdirSync, readFileSync } from "node:fs";
 import { shared } from "../../support/fixtures.ts";
 import { connectNode } from "../../support/kubernetes/connect-node.ts";
+import { commandLines } from "../../support/kubernetes/process.ts";
 import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { Node } from "../../support/node.ts";
 
@@ -61,16 +61,8 @@ describe("connectNode", () => {
   });
 });
 
-/** Command lines of this machine that contain `text`. */
+/** Command lines of socat that contain `text`. */
 function processesWith(text: string): string[] {
-  return readdirSync("/proc")
-    .filter((name) => /^\d+$/.test(name))
-    .flatMap((pid) => {
-      try {
-        return [readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ")];
-      } catch {
-        return [];
-      }
-    })
-    .filter((line) => line.includes("socat") && line.includes(text));
+  const lines = commandLines().map((line) => line.join(" "));
+  return lines.filter((line) => line.includes("socat") && line.includes(text));
 }

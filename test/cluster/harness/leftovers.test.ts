@@ -1,24 +1,16 @@
 /** Nothing of a cluster stays: neither when it is disposed of, nor when the process that started it is killed. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { resolve } from "node:path";
+import { existsSync } from "node:fs";
+import { basename, resolve } from "node:path";
 import { createInterface } from "node:readline";
+import { commandLines } from "../../support/kubernetes/process.ts";
 import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 
 /** Names of the programs whose command line mentions `text`, this one not. */
 function programsWith(text: string): string[] {
-  return readdirSync("/proc")
-    .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
-    .flatMap((pid) => {
-      try {
-        const [program = "", ...args] = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
-        return args.some((arg) => arg.includes(text)) ? [program.slice(program.lastIndexOf("/") + 1)] : [];
-      } catch {
-        return [];
-      }
-    })
-    .toSorted();
+  const found = commandLines().filter(([, ...args]) => args.some((arg) => arg.includes(text)));
+  return found.map(([program = ""]) => basename(program)).toSorted();
 }
 
 describe("a cluster's processes and files", () => {

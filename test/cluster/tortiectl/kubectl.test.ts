@@ -2,13 +2,14 @@
  * `kubectl tortie` and the page of `tortiectl ui --kubeconfig` about a cluster of three nodes with real agents: what objects say, as the
  * administrator and as somebody who may little.
  */
-import { execFile } from "node:child_process";
+
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse, stringify } from "yaml";
 import type { About, Answer, LiveName, PodDocument, PoolsDocument, RoutesDocument } from "../../../ui/contract.ts";
 import { HAS_CHROMIUM, NodeBrowser, type Place, UiProcess } from "../../support/browser.ts";
 import { ending, shared, TemporaryDirectory } from "../../support/fixtures.ts";
+import { type EndedProgram, runProgram } from "../../support/kubernetes/process.ts";
 import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { BIN_DIR } from "../../support/node.ts";
@@ -16,13 +17,11 @@ import { NAMESPACE, ThreeNodes, type WorldPod } from "../../support/three-nodes.
 
 const cluster = shared(startCluster);
 const folder = shared(async () => new TemporaryDirectory());
-let world: ThreeNodes;
+const world = shared(() => ThreeNodes.create(cluster));
 let pods: readonly WorldPod[];
 let admin: string;
 
-afterAll(() => world?.[Symbol.asyncDispose]());
 beforeAll(async () => {
-  world = await ThreeNodes.create(cluster);
   admin = await cluster.kubeconfigFor("admin");
   await world.pool("pool4", "10.71.0.0/24", { vxlanMode: "CrossSubnet" });
   await world.pool("pool6", "fd71::/112", { vxlanMode: "CrossSubnet" });
@@ -32,19 +31,8 @@ beforeAll(async () => {
   await until("two objects", async () => (await cluster.list("tortie.dev/v1alpha1", "tortieendpoints", NAMESPACE)).length === 2);
 });
 
-interface Run {
-  readonly exit: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-function kubectlTortie(args: readonly string[], kubeconfig = admin): Promise<Run> {
-  const env = { HOME: folder.path, KUBECONFIG: kubeconfig };
-  return new Promise((done) => {
-    execFile(join(BIN_DIR, "kubectl-tortie"), args, { env, timeout: 60_000 }, (error, stdout, stderr) => {
-      done({ exit: typeof error?.code === "number" ? error.code : error === null ? 0 : -1, stdout, stderr });
-    });
-  });
+function kubectlTortie(args: readonly string[], kubeconfig = admin): Promise<EndedProgram> {
+  return runProgram(join(BIN_DIR, "kubectl-tortie"), args, { HOME: folder.path, KUBECONFIG: kubeconfig });
 }
 
 async function json(...args: readonly string[]) {

@@ -1,9 +1,11 @@
 /** Servers as children that cannot outlive the process that started them, and that another module of that process can find again by a file. */
-import { spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { closeSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 
 const SETPRIV = "/usr/bin/setpriv";
 const END_LIMIT_MS = 10_000;
+/** Only ends what hangs. */
+const RUN_LIMIT_MS = 240_000;
 
 /**
  * Starts a program in a session of its own, with its output appended to `log` and its process id in `pidFile`. The kernel kills it
@@ -24,6 +26,22 @@ export function startProcess(argv: readonly string[], log: string, pidFile?: str
   } finally {
     closeSync(output);
   }
+}
+
+export interface EndedProgram {
+  /** -1 when a signal has ended it. */
+  readonly exit: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs a program to its end, with nothing but `env` in its environment. */
+export function runProgram(program: string, args: readonly string[], env: Readonly<Record<string, string>>): Promise<EndedProgram> {
+  return new Promise((done) => {
+    execFile(program, args, { env, timeout: RUN_LIMIT_MS }, (error, stdout, stderr) => {
+      done({ exit: typeof error?.code === "number" ? error.code : error === null ? 0 : -1, stdout, stderr });
+    });
+  });
 }
 
 /** Kills a process and waits until it is gone; nothing happens when there is none. */
@@ -72,6 +90,18 @@ function stateOf(folder: string): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Programs of this machine's other processes, with their arguments. */
+export function commandLines(): readonly (readonly string[])[] {
+  const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid);
+  return pids.flatMap((pid) => {
+    try {
+      return [readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0")];
+    } catch {
+      return [];
+    }
+  });
 }
 
 export function readPid(pidFile: string): number | undefined {
