@@ -14,6 +14,9 @@ import { OTLP_ENDPOINT, OtlpReceiver } from "../../support/otlp-receiver.ts";
 
 const BURST = 40;
 const indexes = (count: number): readonly number[] => Array.from({ length: count }, (_, index) => index);
+const HANDLES = indexes(BURST)
+  .map((index) => `net1.c${index}`)
+  .toSorted();
 
 const cluster = shared(startCluster);
 const etcd = shared(startEtcd);
@@ -76,17 +79,8 @@ class World implements AsyncDisposable {
     });
   }
 
-  /** Addresses that are held, by handle. */
-  async held(): Promise<readonly string[]> {
-    const blocks = [...(await etcd.contents("/calico/ipam/v2/assignment/")).values()];
-    return blocks.flatMap((text) => {
-      const { allocations, attributes }: { allocations: (number | null)[]; attributes: { handle_id?: string }[] } = JSON.parse(text);
-      return allocations.flatMap((index) => (index === null ? [] : [attributes[index]?.handle_id ?? ""]));
-    });
-  }
-
   async expectNothingLeft(): Promise<void> {
-    expect(await this.held()).toEqual([]);
+    expect(await this.machine.held()).toEqual([]);
     expect(await this.machine.keys("ipam/v2/handle/")).toEqual([]);
     expect(await this.machine.keys("resources/v3/projectcalico.org/workloadendpoints/")).toEqual([]);
     await this.machine.node.expectClean();
@@ -104,6 +98,15 @@ function addressesIn(result: unknown): readonly string[] {
   return ips.map(({ address }: { readonly address: string }) => address);
 }
 
+/** The pod test/web of an API server beside etcd. @returns what its calls are made with */
+async function webPod(): Promise<EtcdCall> {
+  await cluster.reset();
+  await cluster.createNamespace("test", {}, { team: "blue" });
+  await cluster.createPod("web", { namespace: "test", node: "node1", labels: { app: "shop" } });
+  const keys = { policy: { type: "k8s" }, kubernetes: { kubeconfig: await cluster.kubeconfigFor("cni") } };
+  return { keys, args: "K8S_POD_NAME=web;K8S_POD_NAMESPACE=test;K8S_POD_INFRA_CONTAINER_ID=c0" };
+}
+
 describe("an agent on etcd", () => {
   it("gives containers that come at once addresses of their own, beside plugins without it on the same blocks", async () => {
     await using world = await World.create();
@@ -111,11 +114,7 @@ describe("an agent on etcd", () => {
     const beside = (index: number) => ({ keys: index % 4 === 0 ? { agent: "off" } : {} });
     const added = await Promise.all(indexes(BURST).map((index) => world.add(index, beside(index))));
     expect(new Set(added.flat()).size).toBe(BURST);
-    expect((await world.held()).toSorted()).toEqual(
-      indexes(BURST)
-        .map((index) => `net1.c${index}`)
-        .toSorted(),
-    );
+    expect((await world.machine.held()).toSorted()).toEqual(HANDLES);
     await Promise.all(indexes(BURST).map((index) => world.succeeds("CHECK", index, beside(index))));
     await Promise.all(indexes(BURST).map((index) => world.succeeds("DEL", index)));
     await world.expectNothingLeft();
@@ -127,19 +126,19 @@ describe("an agent on etcd", () => {
     await world.add(0);
     // Copies that are not in sync yet are not used.
     await until("an ADD from copies", async () => {
-      const { Range } = await costs(() => world.add(1));
+      const { Range } = await etcd.costsOf(() => world.add(1));
       await world.succeeds("DEL", 1);
       return Range <= 2;
     });
 
-    const [add, del] = [await costs(() => world.add(1)), await costs(() => world.succeeds("DEL", 1))];
+    const [add, del] = [await etcd.costsOf(() => world.add(1)), await etcd.costsOf(() => world.succeeds("DEL", 1))];
     // The reads are of an endpoint that this container may have already, and of its profile (C§2.6, C§2.7): they must not be old.
     expect(add).toEqual({ Range: 2, Txn: 3 });
     expect(del).toEqual({ Range: 1, Txn: 3 });
 
     const burst = indexes(BURST).map((index) => index + 2);
-    const adds = await costs(() => Promise.all(burst.map((index) => world.add(index))));
-    const dels = await costs(() => Promise.all(burst.map((index) => world.succeeds("DEL", index))));
+    const adds = await etcd.costsOf(() => Promise.all(burst.map((index) => world.add(index))));
+    const dels = await etcd.costsOf(() => Promise.all(burst.map((index) => world.succeeds("DEL", index))));
     // Each of them a handle and an endpoint; how many share the write of a block depends on how close together they come.
     for (const { Txn, Range } of [adds, dels]) {
       expect(Txn / BURST).toBeLessThanOrEqual(3);
@@ -196,10 +195,10 @@ describe("an agent on etcd", () => {
     proxy.refuse();
     const run = await world.call("DEL", 0);
     await world.machine.node.expectClean();
-    expect(await world.held()).toEqual(["net1.c0"]);
+    expect(await world.machine.held()).toEqual(["net1.c0"]);
     proxy.accept();
     if (run.exit !== 0) await until("the repeated DEL", async () => (await world.call("DEL", 0)).exit === 0);
-    await until("the release", async () => (await world.held()).length === 0);
+    await until("the release", async () => (await world.machine.held()).length === 0);
     await world.expectNothingLeft();
   });
 
@@ -218,24 +217,16 @@ describe("an agent on etcd", () => {
     const addresses = await Promise.all(indexes(BURST).map((index) => world.add(index)));
     expect(new Set(addresses.flat()).size).toBe(BURST);
     for (const [index, { exit, json }] of runs.entries()) if (exit === 0) expect(addresses[index]).toEqual(addressesIn(json));
-    expect((await world.held()).toSorted()).toEqual(
-      indexes(BURST)
-        .map((index) => `net1.c${index}`)
-        .toSorted(),
-    );
+    expect((await world.machine.held()).toSorted()).toEqual(HANDLES);
     await Promise.all(indexes(BURST).map((index) => world.succeeds("DEL", index)));
     await world.expectNothingLeft();
   });
 
   it("keeps the identities of its pods in etcd, and shows them", async () => {
-    await cluster.reset();
-    await cluster.createNamespace("test", {}, { team: "blue" });
-    await cluster.createPod("web", { namespace: "test", node: "node1", labels: { app: "shop" } });
+    const options = await webPod();
     const args = ["--kubeconfig", await cluster.kubeconfigFor("agent"), "--endpoint-objects"];
     await using world = await World.create({ args, reaches: cluster });
     await world.sandboxes(1);
-    const keys = { policy: { type: "k8s" }, kubernetes: { kubeconfig: await cluster.kubeconfigFor("cni") } };
-    const options = { keys, args: "K8S_POD_NAME=web;K8S_POD_NAMESPACE=test;K8S_POD_INFRA_CONTAINER_ID=c0" };
     await world.add(0, options);
     const tortiectl = (...argv: string[]) => world.machine.node.run([join(BIN_DIR, "tortiectl"), ...argv, "--socket", world.agent.socket]);
     await until("the identity", async () => (await tortiectl("identity", "list")).stdout.includes("k8s:app=shop"));
@@ -254,22 +245,18 @@ describe("an agent on etcd", () => {
   });
 
   it("serves pods of a Kubernetes API server, whose endpoints are in etcd", async () => {
-    await cluster.reset();
-    await cluster.createNamespace("test");
-    await cluster.createPod("web", { namespace: "test", node: "node1", labels: { app: "shop" } });
+    const options = await webPod();
     const kubeconfig = await cluster.kubeconfigFor("agent");
     const args = ["--kubeconfig", kubeconfig, "--otlp-endpoint", OTLP_ENDPOINT];
     await using world = await World.create({ args, reaches: cluster });
     using receiver = await OtlpReceiver.start(world.machine.node);
     await world.sandboxes(1);
-    const keys = { policy: { type: "k8s" }, kubernetes: { kubeconfig: await cluster.kubeconfigFor("cni") } };
-    const options = { keys, args: "K8S_POD_NAME=web;K8S_POD_NAMESPACE=test;K8S_POD_INFRA_CONTAINER_ID=c0" };
     await world.add(0, options);
     const [endpoint = ""] = (await etcd.contents("/calico/resources/v3/projectcalico.org/workloadendpoints/test/")).values();
     expect(JSON.parse(endpoint)).toMatchObject({ metadata: { labels: { app: "shop" } }, spec: { pod: "web", node: "node1" } });
     await world.succeeds("CHECK", 0, options);
     await world.succeeds("DEL", 0, options);
-    expect(await world.held()).toEqual([]);
+    expect(await world.machine.held()).toEqual([]);
 
     // What each server was asked is a part of the call's trace.
     await world.agent.stop();
@@ -278,11 +265,3 @@ describe("an agent on etcd", () => {
     expect(asked).toEqual(expect.arrayContaining(["etcd /v3/kv/txn", "kernel apply"]));
   });
 });
-
-async function costs(work: () => Promise<unknown>): Promise<{ readonly Range: number; readonly Txn: number }> {
-  const before = await etcd.requests();
-  await work();
-  const after = await etcd.requests();
-  const since = (method: string) => (after[method] ?? 0) - (before[method] ?? 0);
-  return { Range: since("Range"), Txn: since("Txn") };
-}

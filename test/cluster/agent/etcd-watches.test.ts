@@ -10,6 +10,7 @@ import { Watches } from "../../../lib/kubernetes/watch/informers.ts";
 import type { CacheChange, ResourceCache } from "../../../lib/kubernetes/watch/resource-cache.ts";
 import { startEtcd, type TestEtcd } from "../../support/etcd/etcd.ts";
 import { StreamProxy } from "../../support/etcd/stream-proxy.ts";
+import { fresh, shared } from "../../support/fixtures.ts";
 import { until } from "../../support/kubernetes/until.ts";
 
 const WORDS: KeySelection<string> = {
@@ -74,10 +75,6 @@ class Reader implements AsyncDisposable {
   }
 }
 
-async function remove(etcd: TestEtcd, key: string): Promise<void> {
-  await etcd.ask("/v3/kv/deleterange", { key: btoa(key) });
-}
-
 /** By one member, as soon as the cluster has a leader. */
 function write(etcd: TestEtcd, word: string, number: number): Promise<void> {
   const request = { key: btoa(`/words/${word}`), value: btoa(word) };
@@ -90,19 +87,13 @@ function write(etcd: TestEtcd, word: string, number: number): Promise<void> {
 }
 
 describe("a cache of keys in etcd", () => {
-  let etcd: TestEtcd;
-  let proxy: StreamProxy;
-  beforeAll(async () => {
-    etcd = await startEtcd();
-  });
-  afterAll(() => etcd[Symbol.asyncDispose]());
+  const etcd = shared(startEtcd);
   beforeEach(async () => {
     await etcd.clear();
     await etcd.put("/words/a", "alpha");
     await etcd.put("/wordless", "nothing");
-    proxy = await StreamProxy.start(etcd.port);
   });
-  afterEach(() => proxy[Symbol.asyncDispose]());
+  const proxy = fresh(() => StreamProxy.start(etcd.port));
 
   it("shows what the list had, then what is made, changed and removed, and no other key", async () => {
     await using reader = new Reader(proxy.url);
@@ -111,7 +102,7 @@ describe("a cache of keys in etcd", () => {
     await etcd.put("/words/a", "alef");
     await etcd.put("/wordz", "other");
     await reader.shows("alef,beta");
-    await remove(etcd, "/words/a");
+    await etcd.remove("/words/a");
     await reader.shows("beta");
     const seen = reader.changes.map(({ key, before, after }) => [key, before, after]);
     expect(seen).toEqual([
@@ -142,7 +133,7 @@ describe("a cache of keys in etcd", () => {
     await until("the copy to be out of use", () => !reader.cache.isUsable);
     await etcd.put("/words/b", "beta");
     await etcd.put("/words/b", "bet");
-    await remove(etcd, "/words/a");
+    await etcd.remove("/words/a");
     proxy.accept();
     await reader.shows("bet");
     expect(reader.lists).toBe(1);
@@ -155,7 +146,7 @@ describe("a cache of keys in etcd", () => {
     await reader.shows("alpha");
     proxy.refuse();
     await until("the loss to be noticed", () => !reader.isFollowing);
-    await remove(etcd, "/words/a");
+    await etcd.remove("/words/a");
     await etcd.put("/words/b", "beta");
     await etcd.compact();
     proxy.accept();
@@ -179,7 +170,7 @@ describe("a cache of keys in etcd", () => {
   it("is told where etcd is while nothing of its own changes, and begins there", async () => {
     await using busy = await startEtcd({ args: ["--watch-progress-notify-interval=100ms"] });
     await busy.put("/words/a", "alpha");
-    const through = await StreamProxy.start(busy.port);
+    await using through = await StreamProxy.start(busy.port);
     await using reader = new Reader(through.url);
     await reader.shows("alpha");
     for (let count = 0; count < 20; count++) await busy.put("/other", String(count));
@@ -190,7 +181,6 @@ describe("a cache of keys in etcd", () => {
     await busy.put("/words/b", "beta");
     await reader.shows("alpha,beta");
     expect(reader.lists).toBe(1);
-    await through[Symbol.asyncDispose]();
   });
 
   it("reads the list anew when etcd's data have come from a backup, whose revisions are lower", async () => {
@@ -200,8 +190,7 @@ describe("a cache of keys in etcd", () => {
     await reader.shows("alpha,beta,gamma");
     await restored.stopMember(0);
     rmSync(join(restored.dir, "m0"), { recursive: true });
-    restored.startMember(0);
-    await restored.ready(0);
+    await restored.startMember(0);
     await restored.put("/words/alpha", "alpha");
     await reader.shows("alpha");
     expect(reader.lists).toBeGreaterThan(1);
@@ -225,8 +214,7 @@ describe("a cache of keys in etcd", () => {
     // Simple tokens are in the member's memory only.
     await guarded.stopMember(0);
     await until("the loss to be noticed", () => !reader.isFollowing);
-    guarded.startMember(0);
-    await guarded.ready(0);
+    await guarded.startMember(0);
     const value = { key: btoa("/words/b"), value: btoa("beta") };
     await guarded.ask("/v3/kv/put", value, 0, await asRoot());
     await reader.shows("alpha,beta");
@@ -235,8 +223,7 @@ describe("a cache of keys in etcd", () => {
     await guarded.ask("/v3/auth/role/revoke", revoked, 0, await asRoot());
     await guarded.stopMember(0);
     await until("the loss to be noticed", () => !reader.isFollowing);
-    guarded.startMember(0);
-    await guarded.ready(0);
+    await guarded.startMember(0);
     await until("the refusal", () => reader.cache.state.problem?.includes("permission denied") === true);
     expect(reader.problems.join()).not.toContain("secret");
     await guarded.ask("/v3/auth/role/grant", { name: "reader", perm: permission }, 0, await asRoot());
@@ -254,8 +241,7 @@ describe("a cache of keys in an etcd of three members", () => {
       await etcd.stopMember(number);
       await write(etcd, word, (number + 1) % 3);
       await until(word, () => reader.cache.get(word) === word);
-      etcd.startMember(number);
-      await etcd.ready(number);
+      await etcd.startMember(number);
     }
     await reader.shows("alpha,beta,gamma,zeta");
     expect(reader.lists).toBe(1);

@@ -8,8 +8,8 @@ import type { StoredIdentity } from "../../../lib/identity/identity-object.ts";
 import { type LabelSet, labelSetOf, labelsOfPod } from "../../../lib/identity/labels.ts";
 import { candidatesOf } from "../../../lib/identity/numbers.ts";
 import { type Clock, SYSTEM_CLOCK } from "../../../lib/system/waiting.ts";
-import { startEtcd, type TestEtcd } from "../../support/etcd/etcd.ts";
-import { fresh, TemporaryDirectory } from "../../support/fixtures.ts";
+import { startEtcd } from "../../support/etcd/etcd.ts";
+import { fresh, shared, TemporaryDirectory } from "../../support/fixtures.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { workloadEndpointOf } from "../../support/workload-endpoint.ts";
 
@@ -71,15 +71,9 @@ interface Place {
   readonly env: Environment;
 }
 
-let etcd: TestEtcd;
+const etcd = shared(startEtcd);
 const directory = fresh(() => new TemporaryDirectory());
-beforeAll(async () => {
-  etcd = await startEtcd();
-});
-afterAll(() => etcd[Symbol.asyncDispose]());
-beforeEach(async () => {
-  await etcd.clear();
-});
+beforeEach(() => etcd.clear());
 
 const PLACES: readonly [string, () => Place][] = [
   ["etcd", () => ({ config: decodeNetworkConfig({ name: "net1", datastore_type: "etcdv3" }), env: { ETCD_ENDPOINTS: etcd.urls.join() } })],

@@ -1,7 +1,6 @@
 /** Peers from the endpoints in a real etcd, and policies from files beside it where there is no API server. */
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { openSources } from "../../../agent/policy/sources/open.ts";
 import { resolveOptions } from "../../../agent/start/options.ts";
@@ -10,26 +9,19 @@ import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { openEtcdDatastore } from "../../../lib/datastore/etcd/etcd-datastore.ts";
 import { Tasks } from "../../../lib/resident/tasks.ts";
 import type { WorkloadEndpoint } from "../../../lib/workload/endpoint.ts";
-import { startEtcd, type TestEtcd } from "../../support/etcd/etcd.ts";
+import { startEtcd } from "../../support/etcd/etcd.ts";
+import { fresh, shared, TemporaryDirectory } from "../../support/fixtures.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { ToldSink } from "../../support/told-sink.ts";
 import { workloadEndpointOf } from "../../support/workload-endpoint.ts";
 
-let etcd: TestEtcd;
-let directory: string;
-beforeAll(async () => {
-  etcd = await startEtcd();
-});
-afterAll(() => etcd[Symbol.asyncDispose]());
-beforeEach(async () => {
-  await etcd.clear();
-  directory = mkdtempSync(join(tmpdir(), "policies-"));
-});
-afterEach(() => rmSync(directory, { recursive: true }));
+const etcd = shared(startEtcd);
+const directory = fresh(() => new TemporaryDirectory());
+beforeEach(() => etcd.clear());
 
 const env = () => ({ ETCD_ENDPOINTS: etcd.urls.join() });
 
-function open(from = directory) {
+function open(from = directory.path) {
   const options = resolveOptions({ "datastore-type": "etcdv3" }, {}, undefined);
   const log = { error: () => {} };
   return openSources({ options, env: env(), node: "node1", cluster: undefined, controllers: new Tasks(), log }, from);
@@ -42,7 +34,7 @@ function endpointOf(pod: string, node: string, ...addresses: readonly string[]):
 
 describe("The sources of policy of an etcd without an API server", () => {
   it("are none where there is no directory of policies either", () => {
-    expect(open(join(directory, "nowhere"))).toBeUndefined();
+    expect(open(join(directory.path, "nowhere"))).toBeUndefined();
   });
 
   it("tell of pods that endpoints name, with their labels and addresses, and of policies of the directory", async () => {
@@ -51,7 +43,10 @@ describe("The sources of policy of an etcd without an API server", () => {
     const { revision } = await endpoints.create(web, web);
     const plain = workloadEndpointOf({ node: "node2", containerId: "plain", network: "net1", addresses: ["10.1.0.6"] });
     await endpoints.create(plain, plain);
-    writeFileSync(join(directory, "a.yaml"), "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: one}\nspec: {}\n");
+    writeFileSync(
+      join(directory.path, "a.yaml"),
+      "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: one}\nspec: {}\n",
+    );
     const sink = new ToldSink();
     await using sources = open();
     sources?.start(sink, () => {});
@@ -83,7 +78,7 @@ describe("The sources of policy of an etcd without an API server", () => {
     await until("the conflict", () => sources?.conflicts().length === 1);
     expect(sources?.conflicts()).toEqual([{ address: "10.1.0.7", pods: ["shop/db", "shop/thief"] }]);
     expect(Object.keys(sink.addresses)).toEqual(["shop/web"]);
-  }, 60_000);
+  });
 
   it("keep what they know, and say so, while etcd is away", async () => {
     const { endpoints } = openEtcdDatastore(decodeNetworkConfig({ name: "net1" }), env(), {});
@@ -98,5 +93,5 @@ describe("The sources of policy of an etcd without an API server", () => {
     expect(sink.addresses).toEqual({ "shop/web": ["10.1.0.5"] });
     await etcd.startMember(0);
     await until("no gap", () => sources?.gap === undefined);
-  }, 60_000);
+  });
 });

@@ -6,8 +6,9 @@ import type { DatastoreError } from "../../../lib/datastore/errors.ts";
 import { EtcdClient } from "../../../lib/datastore/etcd/etcd-client.ts";
 import { KeyValueStore } from "../../../lib/datastore/etcd/key-value-store.ts";
 import { resolveEtcdSettings } from "../../../lib/datastore/etcd/settings.ts";
-import { startEtcd, type TestEtcd } from "../../support/etcd/etcd.ts";
+import { startEtcd } from "../../support/etcd/etcd.ts";
 import { NO_ETCD } from "../../support/etcd/no-etcd.ts";
+import { shared } from "../../support/fixtures.ts";
 import { emptyBlock, samplePool } from "../../support/samples.ts";
 import { TestAuthority } from "../../support/tls-server-certificates.ts";
 import { openDatastoreAt, openWith } from "./open-datastore.ts";
@@ -15,11 +16,7 @@ import { openDatastoreAt, openWith } from "./open-datastore.ts";
 const HANDLE = { id: "net.c1", blocks: { "10.60.0.0/26": 1 } };
 
 describe("etcd with stored values that nobody can read", () => {
-  let etcd: TestEtcd;
-  beforeAll(async () => {
-    etcd = await startEtcd();
-  });
-  afterAll(() => etcd[Symbol.asyncDispose]());
+  const etcd = shared(startEtcd);
   beforeEach(() => etcd.clear());
 
   it.each([
@@ -43,7 +40,7 @@ describe("etcd with stored values that nobody can read", () => {
     expect(listed.map(({ value: { cidr } }) => cidr)).toContain("10.60.0.64/26");
     expect((await etcd.contents()).get(key)).toBe(value);
 
-    await etcd.ask("/v3/kv/deleterange", { key: btoa(key) });
+    await etcd.remove(key);
     const block = emptyBlock("10.60.0.0/26", 64);
     await datastore.blocks.create(block.cidr, block);
     expect((await datastore.blocks.list()).length).toBe(2);
@@ -140,7 +137,7 @@ describe("etcd with a full backend", () => {
 });
 
 describe("etcd with users", () => {
-  let etcd: TestEtcd;
+  const etcd = shared(startEtcd);
   let root: string;
   const asRoot = (path: string, request: object) => etcd.ask(path, request, 0, root);
   const as = (name: string) => ({ ETCD_USERNAME: name, ETCD_PASSWORD: `${name}-password` });
@@ -148,7 +145,6 @@ describe("etcd with users", () => {
     asRoot("/v3/auth/role/grant", { name: "plugins", perm: { permType, key: btoa("/calico/"), range_end: btoa("/calico0") } });
 
   beforeAll(async () => {
-    etcd = await startEtcd();
     root = "";
     for (const name of ["root", "plugins"]) {
       await asRoot("/v3/auth/user/add", { name, password: `${name}-password` });
@@ -160,7 +156,6 @@ describe("etcd with users", () => {
     const { token } = await etcd.ask("/v3/auth/authenticate", { name: "root", password: "root-password" });
     root = String(token);
   });
-  afterAll(() => etcd[Symbol.asyncDispose]());
 
   it("says which permission a user lacks that may only read, and serves the same client when it is granted", async () => {
     await using datastore = openDatastoreAt(etcd.endpoints, {}, as("plugins"));
@@ -193,8 +188,7 @@ describe("etcd with users", () => {
     expect(await datastore.pools.list()).toEqual([]);
     // Simple tokens live in the member's memory.
     await etcd.stopMember(0);
-    etcd.startMember(0);
-    await etcd.ready(0);
+    await etcd.startMember(0);
     expect(await datastore.pools.list()).toEqual([]);
     const { token } = await etcd.ask("/v3/auth/authenticate", { name: "root", password: "root-password" });
     root = String(token);
@@ -216,12 +210,8 @@ describe("etcd with TLS", () => {
     etcd_key_file: file("client.key", client.key),
   };
   const impatient = { limits: { refused: 500, request: 3_000, least: 3_000 } };
-  let etcd: TestEtcd;
-  beforeAll(async () => {
-    const tls = { certificate: file("server.crt", server.certificate), key: file("server.key", server.key), ca: keys.etcd_ca_cert_file };
-    etcd = await startEtcd({ tls });
-  });
-  afterAll(() => etcd[Symbol.asyncDispose]());
+  const tls = { certificate: file("server.crt", server.certificate), key: file("server.key", server.key), ca: keys.etcd_ca_cert_file };
+  const etcd = shared(() => startEtcd({ tls }));
 
   it("is reached with the files of the configuration, and of the environment", async () => {
     await using configured = openDatastoreAt(etcd.endpoints, keys);

@@ -30,14 +30,14 @@ describe.each<Fault>(["cut", "lose-answer"])("A connection to etcd that breaks (
       expect(await world.keys("ipam/v2/handle/")).toEqual(["/calico/ipam/v2/handle/net1.c1"]);
       expect(await world.endpoint("c1")).toMatchObject({ spec: { containerID: "c1", ipNetworks: [expect.any(String)] } });
       expect((await world.keys("ipam/v2/assignment/")).length).toBe(1);
-      expect(await takenIn(world)).toEqual(["net1.c1"]);
+      expect(await world.held()).toEqual(["net1.c1"]);
 
       proxy.set(at, fault);
       const del = await world.call("DEL", pod, { containerId: "c1" });
       expect({ at, exit: del.exit, stdout: del.stdout }).toMatchObject({ at, exit: 0 });
       expect(await world.keys("ipam/v2/handle/")).toEqual([]);
       expect(await world.endpoint("c1")).toBeUndefined();
-      expect(await takenIn(world)).toEqual([]);
+      expect(await world.held()).toEqual([]);
       broken = at;
       if (asked < at && proxy.seen < at) break;
     }
@@ -65,11 +65,3 @@ describe("A write that etcd carries out, and whose answer is lost", () => {
     expect((await etcd.contents()).size).toBe(0);
   });
 });
-
-/** Handles of the addresses that blocks say are taken. */
-async function takenIn(world: EtcdNode): Promise<readonly string[]> {
-  const blocks = [...(await world.etcd.contents("/calico/ipam/v2/assignment/")).values()].map((value) => JSON.parse(value));
-  return blocks.flatMap(({ allocations, attributes }) =>
-    allocations.flatMap((index: number | null) => (index === null ? [] : [attributes[index].handle_id])),
-  );
-}

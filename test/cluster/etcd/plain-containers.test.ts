@@ -51,8 +51,7 @@ describe("A container of a runtime without Kubernetes", () => {
     ["N5, N6: without ClusterInformation", undefined],
   ])("%s refuses ADD and DEL, and serves the DEL when it is ready again", async (_, information) => {
     const { pod } = await added();
-    const key = "/calico/resources/v3/projectcalico.org/clusterinformations/default";
-    await etcd.ask("/v3/kv/deleterange", { key: btoa(key) });
+    await etcd.remove("/calico/resources/v3/projectcalico.org/clusterinformations/default");
     if (information !== undefined) await world.put("clusterinformations", "default", information);
     const other = await world.node.addPod();
     expect((await world.call("ADD", other, { containerId: "cid2" })).exit).toBe(1);

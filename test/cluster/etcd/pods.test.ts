@@ -146,11 +146,7 @@ describe("A pod with etcd as its datastore", () => {
 });
 
 describe("A pod whose endpoint a controller writes between the read of a DEL and its transaction", () => {
-  let proxy: EtcdFaultProxy;
-  beforeAll(async () => {
-    proxy = await EtcdFaultProxy.start(etcd);
-  });
-  afterAll(() => proxy[Symbol.asyncDispose]());
+  const proxy = shared(() => EtcdFaultProxy.start(etcd));
 
   /** Another client's write before each of the first transactions that delete the endpoint; how many of these came in all. */
   function interfere(writes: number): { readonly deletions: number; readonly written: readonly string[] } {

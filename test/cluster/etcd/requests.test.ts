@@ -2,18 +2,16 @@
 import { startEtcd } from "../../support/etcd/etcd.ts";
 import { EtcdNode } from "../../support/etcd/etcd-node.ts";
 import { shared } from "../../support/fixtures.ts";
+import type { CniRun } from "../../support/node.ts";
 
 const etcd = shared(startEtcd);
 const world = shared(() => EtcdNode.create(etcd));
 
-async function requestsOf(operation: () => Promise<{ readonly exit: number | null; readonly stdout: string }>): Promise<unknown> {
-  const before = await etcd.requests();
-  const { exit, stdout } = await operation();
-  if (exit !== 0) throw new Error(stdout);
-  const after = await etcd.requests();
-  const since = (method: string) => (after[method] ?? 0) - (before[method] ?? 0);
-  return { Range: since("Range"), Txn: since("Txn") };
-}
+const requestsOf = (operation: () => Promise<CniRun>) =>
+  etcd.costsOf(async () => {
+    const { exit, stdout } = await operation();
+    if (exit !== 0) throw new Error(stdout);
+  });
 
 describe("Requests to etcd", () => {
   it("of a node's first ADD, of one with room in its block, of their DELs, CHECK and STATUS", async () => {

@@ -1,10 +1,9 @@
 /** A pretend node whose plugins keep everything in a real etcd: plain containers, as a runtime without Kubernetes calls for them. */
 
 import { connectNode } from "../kubernetes/connect-node.ts";
+import type { StoredBlock } from "../kubernetes/pod-store.ts";
 import { type CniOptions, type CniRun, Node, type Pod } from "../node.ts";
 import type { TestEtcd } from "./etcd.ts";
-
-const RESOURCES = "/calico/resources/v3/projectcalico.org";
 
 export interface EtcdCall extends Partial<CniOptions> {
   /** Keys of the network configuration that differ. */
@@ -36,8 +35,8 @@ export class EtcdNode implements AsyncDisposable {
     return made;
   }
 
-  async put(plural: string, name: string, spec: Readonly<Record<string, unknown>>): Promise<void> {
-    await this.etcd.put(`${RESOURCES}/${plural}/${name}`, JSON.stringify({ apiVersion: "projectcalico.org/v3", metadata: { name }, spec }));
+  put(plural: string, name: string, spec: Readonly<Record<string, unknown>>): Promise<void> {
+    return this.etcd.putResource(plural, name, spec);
   }
 
   conf(keys: Readonly<Record<string, unknown>> = {}): Readonly<Record<string, unknown>> {
@@ -63,13 +62,23 @@ export class EtcdNode implements AsyncDisposable {
   /** The value of an endpoint of this node, or `undefined`. */
   async endpoint(container = "cid1", namespace = "default", node = "node1", ifname = "eth0"): Promise<StoredEndpoint | undefined> {
     const name = `${node.replaceAll("-", "--")}-cni-${container}-${ifname}`;
-    const value = (await this.etcd.contents()).get(`${RESOURCES}/workloadendpoints/${namespace}/${name}`);
+    const key = `/calico/resources/v3/projectcalico.org/workloadendpoints/${namespace}/${name}`;
+    const value = (await this.etcd.contents()).get(key);
     return value === undefined ? undefined : JSON.parse(value);
   }
 
   /** Keys below a part of Calico's tree: "ipam/v2/handle/". */
   async keys(below: string): Promise<readonly string[]> {
     return [...(await this.etcd.contents(`/calico/${below}`)).keys()];
+  }
+
+  /** Handles of the addresses that blocks say are taken. */
+  async held(): Promise<readonly string[]> {
+    const texts = [...(await this.etcd.contents("/calico/ipam/v2/assignment/")).values()];
+    return texts.flatMap((text) => {
+      const { allocations, attributes }: StoredBlock = JSON.parse(text);
+      return allocations.flatMap((index) => (index === null ? [] : [attributes[index]?.handle_id ?? ""]));
+    });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

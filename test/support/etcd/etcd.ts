@@ -60,7 +60,7 @@ export class TestEtcd implements AsyncDisposable {
       members.push({ name: `m${number}`, client: `${scheme}://127.0.0.1:${etcd}`, peer: `http://127.0.0.1:${etcdPeer}`, pid: undefined });
     }
     const etcd = new TestEtcd(mkdtempSync("/run/tortie-etcd-"), members, options);
-    for (let number = 0; number < members.length; number++) etcd.startMember(number);
+    for (let number = 0; number < members.length; number++) etcd.#launch(number);
     try {
       for (let number = 0; number < members.length; number++) await etcd.ready(number);
       return etcd;
@@ -90,7 +90,13 @@ export class TestEtcd implements AsyncDisposable {
     return this.#members[number]?.pid;
   }
 
-  startMember(number: number): void {
+  /** Starts it again, and waits until it answers. */
+  async startMember(number: number): Promise<void> {
+    this.#launch(number);
+    await this.ready(number);
+  }
+
+  #launch(number: number): void {
     const { name, client, peer, namespace } = this.#member(number);
     const { tls, args = [] } = this.#options;
     const files = tls && [`--cert-file=${tls.certificate}`, `--key-file=${tls.key}`, `--trusted-ca-file=${tls.ca}`, "--client-cert-auth"];
@@ -154,6 +160,16 @@ export class TestEtcd implements AsyncDisposable {
     await this.ask("/v3/kv/put", { key: btoa(key), value: new TextEncoder().encode(value).toBase64() });
   }
 
+  /** An object of Calico's. */
+  putResource(plural: string, name: string, spec: Readonly<Record<string, unknown>>): Promise<void> {
+    const object = { apiVersion: "projectcalico.org/v3", metadata: { name }, spec };
+    return this.put(`/calico/resources/v3/projectcalico.org/${plural}/${name}`, JSON.stringify(object));
+  }
+
+  async remove(key: string): Promise<void> {
+    await this.ask("/v3/kv/deleterange", { key: btoa(key) });
+  }
+
   /** What lies below a prefix: key → value. */
   async contents(prefix = "/"): Promise<ReadonlyMap<string, string>> {
     const { kvs } = await this.ask("/v3/kv/range", { key: btoa(prefix), range_end: btoa(`${prefix}\xff`) });
@@ -200,6 +216,15 @@ export class TestEtcd implements AsyncDisposable {
         counts[method] = (counts[method] ?? 0) + Number(count);
     }
     return counts;
+  }
+
+  /** Reads, and transactions, which are writes or many reads at once, that members answer meanwhile. */
+  async costsOf(work: () => Promise<unknown>): Promise<{ readonly Range: number; readonly Txn: number }> {
+    const before = await this.requests();
+    await work();
+    const after = await this.requests();
+    const since = (method: string) => (after[method] ?? 0) - (before[method] ?? 0);
+    return { Range: since("Range"), Txn: since("Txn") };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

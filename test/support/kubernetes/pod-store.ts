@@ -63,7 +63,6 @@ export class ResourceStore implements PodStore {
   }
 }
 
-const RESOURCES = "/calico/resources/v3/projectcalico.org";
 const BLOCKS = "/calico/ipam/v2/assignment/";
 const HANDLES = "/calico/ipam/v2/handle/";
 
@@ -85,12 +84,12 @@ export class EtcdStore implements PodStore {
 
   async prepare(node: string): Promise<void> {
     await this.#etcd.clear();
-    await this.#put("clusterinformations", "default", { datastoreReady: true });
-    await this.#put("nodes", node, {});
+    await this.#etcd.putResource("clusterinformations", "default", { datastoreReady: true });
+    await this.#etcd.putResource("nodes", node, {});
   }
 
   createPool(name: string, spec: Omit<PoolOptions, "group">): Promise<unknown> {
-    return this.#put("ippools", name, { nodeSelector: "all()", allowedUses: ["Workload", "Tunnel"], ...spec });
+    return this.#etcd.putResource("ippools", name, { nodeSelector: "all()", allowedUses: ["Workload", "Tunnel"], ...spec });
   }
 
   async blocks(): Promise<readonly StoredBlock[]> {
@@ -103,12 +102,5 @@ export class EtcdStore implements PodStore {
       ...JSON.parse(value),
     }));
     return stored.filter(({ deleted }) => deleted !== true);
-  }
-
-  #put(plural: string, name: string, spec: Fields): Promise<void> {
-    return this.#etcd.put(
-      `${RESOURCES}/${plural}/${name}`,
-      JSON.stringify({ apiVersion: "projectcalico.org/v3", metadata: { name }, spec }),
-    );
   }
 }
