@@ -10,6 +10,7 @@ import { Installation } from "../../support/installation.ts";
 import { ApiServerNode, NAMESPACE } from "../../support/kubernetes/api-server-node.ts";
 import { memberAt } from "../../support/kubernetes/json.ts";
 import { apiObjects } from "../../support/kubernetes/manifests.ts";
+import { kindOf } from "../../support/kubernetes/resources.ts";
 import { granted, usedBy } from "../../support/kubernetes/rights.ts";
 import { type ApiObject, LEGACY, type StoredObject, startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
@@ -42,14 +43,8 @@ beforeAll(async () => {
   await cluster.remove("v1", "serviceaccounts", "calico-cni-plugin", "kube-system");
 });
 
-const PLURALS: Readonly<Record<string, string>> = {
-  ServiceAccount: "serviceaccounts",
-  ClusterRole: "clusterroles",
-  ClusterRoleBinding: "clusterrolebindings",
-};
-
-async function stored({ apiVersion, kind, metadata }: ApiObject): Promise<StoredObject | undefined> {
-  return cluster.get(apiVersion, PLURALS[kind] ?? kind, metadata.name, metadata.namespace);
+async function stored(object: ApiObject): Promise<StoredObject | undefined> {
+  return cluster.get(object.apiVersion, kindOf(object).plural, object.metadata.name, object.metadata.namespace);
 }
 
 /** What the overlay gives the container that installs, and the list of its ConfigMap. */
@@ -66,22 +61,14 @@ function installerEnvironment(): Readonly<Record<string, string>> {
   return { ...Object.fromEntries(given), CNI_NETWORK_CONFIG: String(list) };
 }
 
-async function tokenOf(account: string, spec: object): Promise<string> {
-  const body = { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec };
-  const answer = await cluster.api("POST", `/api/v1/namespaces/kube-system/serviceaccounts/${account}/token`, body);
-  return String(memberAt(answer.body, "status", "token"));
-}
-
 /** Of a pod of the agent on the node, as the kubelet mounts it. */
 function agentToken(pod: string): Promise<string> {
-  return tokenOf("tortie-node", { boundObjectRef: { kind: "Pod", apiVersion: "v1", name: pod } });
+  return cluster.tokenOf("tortie-node", { boundObjectRef: { kind: "Pod", apiVersion: "v1", name: pod } });
 }
 
 describe("beside a Calico that the Tigera operator has installed", () => {
   it("writes nothing of Calico's, neither objects nor files of the node, and serves pods by an account of its own", async () => {
-    await using node = await ApiServerNode.create(cluster, { identity: "admin" });
-    await node.pool("pool4", "10.60.0.0/26");
-    await node.pod("pod");
+    await using node = await ApiServerNode.create(cluster, { identity: "admin", pools: ["10.60.0.0/26"], pods: ["pod"] });
     for (const name of OPERATOR_NAMESPACES) await cluster.createNamespace(name);
     for (const object of OPERATOR_OBJECTS) await cluster.apply(object);
     const before = await Promise.all(OPERATOR_OBJECTS.map(stored));
@@ -120,7 +107,7 @@ describe("beside a Calico that the Tigera operator has installed", () => {
     expect([...(await usedBy(cluster, "calico-cni-plugin", since)).used]).toEqual([]);
 
     // Nobody but Tortie's installer makes tokens of this account: one without a node is a stolen right.
-    const unbound = await tokenOf(ACCOUNT, {});
+    const unbound = await cluster.tokenOf(ACCOUNT);
     const path = `/api/v1/namespaces/${NAMESPACE}/pods/pod/status`;
     const patch = { metadata: { annotations: { seen: "yes" } } };
     const write = () => cluster.apiAs(unbound, "PATCH", path, patch);

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { shared } from "../../support/fixtures.ts";
+import { fresh, shared } from "../../support/fixtures.ts";
 import { addToHostLocal, directoryOf, type HostLocalNetwork } from "../../support/host-local.ts";
 import { writeKubeconfig } from "../../support/kubernetes/credentials.ts";
 import { pause } from "../../support/kubernetes/process.ts";
@@ -89,10 +89,12 @@ class Upgrade implements Disposable {
   }
 }
 
+const node = fresh(() => new Upgrade());
+
 describe.each(GROUPS)("tortie-ipam -upgrade on a node of a cluster with %s", (group) => {
+  beforeEach(() => cluster.createPool("pods", { group, cidr: "10.65.0.0/16" }));
+
   it("gives running pods their addresses in the pools, drops those of pods that are gone, and lets the cluster go on", async () => {
-    await cluster.createPool("pods", { group, cidr: "10.65.0.0/16" });
-    using node = new Upgrade();
     const [web, db] = [await node.pod("web"), await node.pod("db")];
     const [gone = ""] = addToHostLocal(node.network, "gone-container");
     const mark = await cluster.mark();
@@ -127,8 +129,6 @@ describe.each(GROUPS)("tortie-ipam -upgrade on a node of a cluster with %s", (gr
   });
 
   it("makes everybody wait while addresses are moved, and keeps what else ClusterInformation says", async () => {
-    await cluster.createPool("pods", { group, cidr: "10.65.0.0/16" });
-    using node = new Upgrade();
     await node.pod("web");
     node.start({ KUBECONFIG: await nodeAgentKubeconfig(), CALICO_API_GROUP: group });
     const deadline = Date.now() + LIMIT_MS;
@@ -142,14 +142,12 @@ describe.each(GROUPS)("tortie-ipam -upgrade on a node of a cluster with %s", (gr
   });
 
   it("L17: leaves the cluster paused while another node moves its addresses", async () => {
-    await cluster.createPool("pods", { group, cidr: "10.65.0.0/16" });
     const information = () => cluster.get(group, "clusterinformations", "default");
     const path = `/apis/${group}/clusterinformations/default`;
     const found = await information();
     const marked = { annotations: { "tortie-upgrading-nodes": "worker-2" } };
     const changed = { ...found, metadata: { ...found?.metadata, ...marked }, spec: { ...found?.spec, datastoreReady: false } };
     expect(await cluster.api("PUT", path, changed)).toMatchObject({ status: 200 });
-    using node = new Upgrade();
     await node.pod("web");
 
     expect(await node.run({ KUBECONFIG: await nodeAgentKubeconfig(), CALICO_API_GROUP: group })).toBe(0);
@@ -159,8 +157,6 @@ describe.each(GROUPS)("tortie-ipam -upgrade on a node of a cluster with %s", (gr
   });
 
   it("keeps the first address of the node's pod CIDR for the IPIP tunnel, once", async () => {
-    await cluster.createPool("pods", { group, cidr: "10.65.0.0/16" });
-    using node = new Upgrade();
     mkdirSync(node.directory);
     const env = { KUBECONFIG: await nodeAgentKubeconfig(), CALICO_API_GROUP: group };
     expect(await node.run(env)).toBe(0);
@@ -181,7 +177,6 @@ describe.each(GROUPS)("tortie-ipam -upgrade on a node of a cluster with %s", (gr
 
 describe("tortie-ipam -upgrade that cannot go on", () => {
   it("tries again every second, and ends when what it missed is there", async () => {
-    using node = new Upgrade();
     const web = await node.pod("web");
     node.start({ KUBECONFIG: await nodeAgentKubeconfig(), CALICO_API_GROUP: LEGACY });
     await node.says("trying again");
@@ -195,7 +190,6 @@ describe("tortie-ipam -upgrade that cannot go on", () => {
   it("names the right that its account lacks, before anybody has to wait", async () => {
     await cluster.createPool("pods", { cidr: "10.65.0.0/16" });
     await annotate("10.65.0.1");
-    using node = new Upgrade();
     const web = await node.pod("web");
     node.start({ KUBECONFIG: await cluster.kubeconfigFor("cni"), CALICO_API_GROUP: LEGACY });
     await node.says('cannot list resource "pods"');
@@ -208,7 +202,6 @@ describe("tortie-ipam -upgrade that cannot go on", () => {
     await cluster.createPool("pods", { cidr: "10.65.0.0/16" });
     await using proxy = await cluster.proxy();
     proxy.on({ method: "PUT", path: "clusterinformations" }, { kind: "lose-answer" });
-    using node = new Upgrade();
     const web = await node.pod("web");
     const kubeconfig = await nodeAgentKubeconfig(proxy.server);
     expect(await node.run({ KUBECONFIG: kubeconfig, CALICO_API_GROUP: LEGACY })).toBe(0);
@@ -217,7 +210,6 @@ describe("tortie-ipam -upgrade that cannot go on", () => {
   });
 
   it("says that the kubeconfig cannot be read, and ends", async () => {
-    using node = new Upgrade();
     await node.pod("web");
     expect(await node.run({ KUBECONFIG: "/nowhere/kubeconfig" })).toBe(1);
     expect(node.stderr).toContain("/nowhere/kubeconfig");
@@ -254,12 +246,8 @@ async function allowNodeAgent(): Promise<void> {
 let kubeconfigs = 0;
 
 async function nodeAgentKubeconfig(server = cluster.server): Promise<string> {
-  const body = { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec: { expirationSeconds: 3600 } };
-  const answer = await cluster.api("POST", "/api/v1/namespaces/kube-system/serviceaccounts/test-calico-node/token", body);
-  const { token }: { readonly token?: unknown } = Object(Object(answer.body).status);
-  if (typeof token !== "string") throw new Error(`no token: ${answer.text}`);
   const path = join(cluster.dir, `node-agent-${++kubeconfigs}.kubeconfig`);
-  writeKubeconfig(path, server, cluster.caPath, { token });
+  writeKubeconfig(path, server, cluster.caPath, { token: await cluster.tokenOf("test-calico-node") });
   return path;
 }
 

@@ -18,6 +18,7 @@ import { ObjectStore } from "./object-store.ts";
 import {
   type ApiObject,
   type CalicoGroup,
+  type Fields,
   LEGACY,
   type PodOptions,
   type PoolOptions,
@@ -202,9 +203,14 @@ export class TestCluster implements AsyncDisposable {
   }
 
   /** A bearer token, made by TokenRequest. `seconds` cannot be less than 600. */
-  async tokenFor(identity: Identity, seconds = 3600): Promise<string> {
-    const body = { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec: { expirationSeconds: seconds } };
-    const answer = await this.api("POST", `/api/v1/namespaces/kube-system/serviceaccounts/${ACCOUNTS[identity]}/token`, body);
+  tokenFor(identity: Identity, seconds = 3600): Promise<string> {
+    return this.tokenOf(ACCOUNTS[identity], { expirationSeconds: seconds });
+  }
+
+  /** The token of any service account. @param spec of the TokenRequest */
+  async tokenOf(account: string, spec: Fields = {}, namespace = "kube-system"): Promise<string> {
+    const body = { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec };
+    const answer = await this.api("POST", `/api/v1/namespaces/${namespace}/serviceaccounts/${account}/token`, body);
     const token = memberAt(answer.body, "status", "token");
     if (typeof token !== "string") throw new Error(`no token: ${answer.status} ${answer.text}`);
     return token;
