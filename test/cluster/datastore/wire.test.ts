@@ -2,12 +2,12 @@
  * Compatibility by data: what Calico's components wrote is understood, and what we write is what they expect (the examples of I§2.11).
  * Both sides are plain HTTP, and the server's schemas judge every write.
  */
-import type { KubernetesDatastore } from "../../../lib/datastore/kubernetes/kubernetes-datastore.ts";
 import type { Block } from "../../../lib/datastore/resources.ts";
-import { shared } from "../../support/fixtures.ts";
+import { fresh, shared } from "../../support/fixtures.ts";
 import { AFFINITY_LABELS, BLOCK_SPEC, CONFIGURATION, POOL_SPEC } from "../../support/kubernetes/calico-examples.ts";
+import { ipamConfigurationOf } from "../../support/kubernetes/resources.ts";
 import { type CalicoGroup, type Fields, LEGACY, startCluster, V3 } from "../../support/kubernetes/test-cluster.ts";
-import { samplePool } from "../../support/samples.ts";
+import { sampleAffinity, samplePool } from "../../support/samples.ts";
 import { openDatastoreOf } from "./open-datastore.ts";
 
 const cluster = shared(startCluster);
@@ -32,21 +32,16 @@ const BLOCK: Block = {
   sequenceNumberForAllocation: { 0: 1787405600123456000n, 1: 1787405600123456001n, 3: 1787405600123456005n },
 };
 
+const AFFINITY = sampleAffinity("worker-1", BLOCK.cidr);
 const HANDLE_ID = "k8s-pod-network.7f3c9d0e5b1a";
 const RESERVED = ["10.40.0.1/32", "10.40.0.240/28"];
 
 describe.each([LEGACY, V3] as const)("objects of %s", (group: CalicoGroup) => {
   const deleted = group === LEGACY ? "false" : false;
-  const configurationKind = group === LEGACY ? "IPAMConfig" : "IPAMConfiguration";
-  const configurationPlural = group === LEGACY ? "ipamconfigs" : "ipamconfigurations";
+  const { kind: configurationKind, plural: configurationPlural } = ipamConfigurationOf(group);
   const affinitySpec = { state: "confirmed", node: "worker-1", type: "host", cidr: "10.40.0.8/29", deleted };
-  let store: KubernetesDatastore;
-
-  beforeEach(async () => {
-    await cluster.reset();
-    store = await openDatastoreOf(cluster, { group });
-  });
-  afterEach(() => store[Symbol.asyncDispose]());
+  beforeEach(() => cluster.reset());
+  const store = fresh(() => openDatastoreOf(cluster, { group }));
 
   const put = (kind: string, name: string, spec: Fields, more: Fields = {}) =>
     cluster.apply({ apiVersion: group, kind, metadata: { name, ...more }, spec });
@@ -58,10 +53,7 @@ describe.each([LEGACY, V3] as const)("objects of %s", (group: CalicoGroup) => {
 
   it("are written as Calico writes them", async () => {
     await store.blocks.create(BLOCK.cidr, BLOCK);
-    await store.affinities.create(
-      { owner: OWNER, cidr: BLOCK.cidr },
-      { owner: OWNER, cidr: BLOCK.cidr, state: "confirmed", labelled: true },
-    );
+    await store.affinities.create(AFFINITY, AFFINITY);
     await store.handles.create(HANDLE_ID, { id: HANDLE_ID, blocks: { "10.40.0.8/29": 1 } });
     await store.ipamConfiguration.create("default", CONFIGURATION);
     await store.reservations.create("keep-gateways", { name: "keep-gateways", reservedCIDRs: RESERVED });
@@ -95,7 +87,7 @@ describe.each([LEGACY, V3] as const)("objects of %s", (group: CalicoGroup) => {
     expect((await store.blocks.get(BLOCK.cidr))?.value).toEqual(BLOCK);
     expect((await store.blocks.list()).map(({ value }) => value)).toEqual([BLOCK]);
     const rows = await store.affinities.listByOwner(OWNER, 4);
-    expect(rows.map(({ value }) => value)).toEqual([{ owner: OWNER, cidr: BLOCK.cidr, state: "confirmed", labelled: true }]);
+    expect(rows.map(({ value }) => value)).toEqual([AFFINITY]);
     expect((await store.handles.get(HANDLE_ID))?.value).toEqual({ id: HANDLE_ID, blocks: { "10.40.0.8/29": 1 } });
     expect((await store.ipamConfiguration.get("default"))?.value).toEqual(CONFIGURATION);
     expect((await store.reservations.get("keep-gateways"))?.value.reservedCIDRs).toEqual(RESERVED);
@@ -167,7 +159,7 @@ describe.each([LEGACY, V3] as const)("objects of %s", (group: CalicoGroup) => {
     const [row, ...others] = await store.affinities.listUnlabelled();
     if (row === undefined) throw new Error("the row is not listed");
     expect(others).toEqual([]);
-    expect(row.value).toEqual({ owner: OWNER, cidr: BLOCK.cidr, state: "confirmed", labelled: false });
+    expect(row.value).toEqual({ ...AFFINITY, labelled: false });
     expect((await store.affinities.listAll()).map(({ value }) => value.labelled)).toEqual([false, false]);
 
     const labelled = await store.affinities.update(row.value, row.value, row.revision);

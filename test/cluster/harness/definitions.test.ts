@@ -1,26 +1,18 @@
 /** The CustomResourceDefinitions of manifests/: they take what Calico's programs write (I§2), and refuse what nobody could read. */
 import { shared } from "../../support/fixtures.ts";
 import { AFFINITY_LABELS, BLOCK_SPEC, CONFIGURATION, POOL_SPEC } from "../../support/kubernetes/calico-examples.ts";
-import { pathOf } from "../../support/kubernetes/resources.ts";
+import { ipamConfigurationOf, kindOf, pathOf } from "../../support/kubernetes/resources.ts";
 import { type CalicoGroup, type Fields, LEGACY, startCluster, V3 } from "../../support/kubernetes/test-cluster.ts";
 
 const cluster = shared(startCluster);
 beforeEach(() => cluster.reset());
 
-const PLURALS: Readonly<Record<string, string>> = {
-  IPPool: "ippools",
-  IPAMBlock: "ipamblocks",
-  BlockAffinity: "blockaffinities",
-  IPAMHandle: "ipamhandles",
-  IPAMConfig: "ipamconfigs",
-  IPAMConfiguration: "ipamconfigurations",
-  IPReservation: "ipreservations",
-  ClusterInformation: "clusterinformations",
-};
+const KINDS = ["IPPool", "IPAMBlock", "BlockAffinity", "IPAMHandle", "IPReservation", "ClusterInformation"];
+const pluralOf = (apiVersion: CalicoGroup, kind: string) => kindOf({ apiVersion, kind }).plural;
 
 /** The server's verdict, without storing anything. */
 async function verdict(group: CalicoGroup, kind: string, spec: Fields, metadata: Fields = { name: "default" }): Promise<string> {
-  const path = `${pathOf(group, PLURALS[kind] ?? "")}?dryRun=All&fieldValidation=Strict`;
+  const path = `${pathOf(group, pluralOf(group, kind))}?dryRun=All&fieldValidation=Strict`;
   const answer = await cluster.api("POST", path, { apiVersion: group, kind, metadata, spec });
   return answer.status === 201 ? "accepted" : String(answer.status);
 }
@@ -40,7 +32,7 @@ function without(spec: Fields, key: string): Fields {
   return Object.fromEntries(Object.entries(spec).filter(([name]) => name !== key));
 }
 
-const configurationKind = (group: CalicoGroup) => (group === LEGACY ? "IPAMConfig" : "IPAMConfiguration");
+const configurationKind = (group: CalicoGroup) => ipamConfigurationOf(group).kind;
 
 describe.each([LEGACY, V3] as const)("the definitions of %s", (group) => {
   it.each([
@@ -53,7 +45,7 @@ describe.each([LEGACY, V3] as const)("the definitions of %s", (group) => {
     ["BlockAffinity", affinity(group)],
   ] as const)("store the example %s unchanged", async (kind, spec) => {
     await cluster.apply({ apiVersion: group, kind, metadata: { name: "example" }, spec });
-    expect((await cluster.get(group, PLURALS[kind] ?? "", "example"))?.spec).toEqual(spec);
+    expect((await cluster.get(group, pluralOf(group, kind), "example"))?.spec).toEqual(spec);
   });
 
   it("keep the labels that affinities are found by", async () => {
@@ -131,13 +123,9 @@ describe.each([LEGACY, V3] as const)("the definitions of %s", (group) => {
   });
 
   it("refuse an object without spec", async () => {
-    for (const [kind, plural] of Object.entries(PLURALS)) {
-      if (kind === (group === LEGACY ? "IPAMConfiguration" : "IPAMConfig")) continue;
-      const answer = await cluster.api("POST", `${pathOf(group, plural)}?dryRun=All`, {
-        apiVersion: group,
-        kind,
-        metadata: { name: "default" },
-      });
+    for (const kind of [...KINDS, configurationKind(group)]) {
+      const object = { apiVersion: group, kind, metadata: { name: "default" } };
+      const answer = await cluster.api("POST", `${pathOf(group, pluralOf(group, kind))}?dryRun=All`, object);
       expect(`${kind} ${answer.status}`).toBe(`${kind} 422`);
     }
   });
@@ -177,11 +165,10 @@ describe("what only projectcalico.org/v3 refuses", () => {
   });
 
   it("another CIDR or block size for a pool that is there", async () => {
+    const put = (spec: Fields) => cluster.apply({ apiVersion: V3, kind: "IPPool", metadata: { name: "p" }, spec });
     for (const changes of [{ cidr: "10.41.0.0/24" }, { blockSize: 28 }]) {
-      await cluster.apply({ apiVersion: V3, kind: "IPPool", metadata: { name: "p" }, spec: POOL });
-      await expect(
-        cluster.apply({ apiVersion: V3, kind: "IPPool", metadata: { name: "p" }, spec: { ...POOL, ...changes } }),
-      ).rejects.toThrow("cannot be changed");
+      await put(POOL);
+      await expect(put({ ...POOL, ...changes })).rejects.toThrow("cannot be changed");
     }
   });
 

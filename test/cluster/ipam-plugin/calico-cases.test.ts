@@ -5,6 +5,7 @@
 import { NODE, POOL4, POOL6, testCalicoCases } from "../../support/calico-cases.ts";
 import { shared } from "../../support/fixtures.ts";
 import { LEGACY, V3 } from "../../support/kubernetes/test-cluster.ts";
+import { nameOf, ordinals, putAffinity, putBlock, putHandle } from "./calico-objects.ts";
 import { World } from "./world.ts";
 
 const world = shared(World.create);
@@ -16,34 +17,24 @@ describe.each([LEGACY, V3] as const)("calico-ipam on Kubernetes, group %s", (gro
 
   it.each(["cid1", "net1.cid1"])("I17: releases what stands under the handle %s", async (handle) => {
     const cidr = "192.168.123.64/26";
-    await world.put("IPAMHandle", { name: handle }, { handleID: handle, block: { [cidr]: 1 }, deleted: false });
-    await world.put(
-      "IPAMBlock",
-      { name: "192-168-123-64-26" },
-      {
-        cidr,
-        affinity: "host:somebody",
-        allocations: Array.from({ length: 64 }, (_, ordinal) => (ordinal === 59 ? 0 : null)),
-        unallocated: Array.from({ length: 64 }, (_, ordinal) => ordinal).filter((ordinal) => ordinal !== 59),
-        attributes: [{ handle_id: handle }],
-        sequenceNumber: 1787405600123456789n,
-        sequenceNumberForAllocation: { "59": 1787405600123456788n },
-        strictAffinity: false,
-        deleted: false,
-      },
-    );
+    await putHandle(world, handle, { [cidr]: 1 });
+    await putBlock(world, cidr, {
+      affinity: "host:somebody",
+      ...ordinals({ 59: 0 }),
+      attributes: [{ handle_id: handle }],
+      sequenceNumber: 1787405600123456789n,
+      sequenceNumberForAllocation: { "59": 1787405600123456788n },
+    });
     expect(await world.heldBy(handle)).toEqual([{ address: "192.168.123.123", active: {}, alternate: {} }]);
     expect(await world.del()).toEqual({ exit: 0, addresses: [], routes: [], msg: "" });
     await world.expectNothingHeld();
-    expect((await world.block("192-168-123-64-26"))?.sequenceNumber).toBe(1787405600123456790n);
+    expect((await world.block(nameOf(cidr)))?.sequenceNumber).toBe(1787405600123456790n);
   });
 
   it("I18: gives the affinities of its node their labels, once", async () => {
     const unlabelled = async (cidr: string): Promise<string> => {
-      const name = `${NODE}-${cidr.replaceAll(/[./]/g, "-")}`;
-      const deleted = group === LEGACY ? "false" : false;
-      await world.put("BlockAffinity", { name }, { cidr, node: NODE, state: "confirmed", deleted });
-      return name;
+      await putAffinity(world, NODE, cidr, { isLabelled: false });
+      return `${NODE}-${nameOf(cidr)}`;
     };
     const first = await unlabelled("10.11.0.0/26");
     expect(world.hasMarker()).toBe(false);

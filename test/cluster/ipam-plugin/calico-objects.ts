@@ -1,10 +1,10 @@
 /** Objects as Calico's own components leave them in the API server (I§2.2 to I§2.6), written with plain requests. */
-import { type CalicoGroup, type Fields, LEGACY } from "../../support/kubernetes/test-cluster.ts";
+import { type CalicoGroup, type Fields, LEGACY, type TestCluster } from "../../support/kubernetes/test-cluster.ts";
 
 /** Where the objects are written, and in which group. */
-export interface ObjectWriter {
+export interface Place {
+  readonly cluster: TestCluster;
   readonly group: CalicoGroup;
-  put(kind: string, metadata: { readonly name: string }, spec: Fields): Promise<void>;
 }
 
 /** Values of the label `hostname-hash`, SHA3-256 in base32 (I§2.3). */
@@ -23,21 +23,22 @@ export function ordinals(taken: Readonly<Record<number, number>>, size = 64) {
   };
 }
 
-export async function putBlock(world: ObjectWriter, cidr: string, spec: Fields, marks: { readonly deleted?: boolean } = {}): Promise<void> {
-  await world.put(
-    "IPAMBlock",
-    { name: nameOf(cidr), ...calicoAnnotation(world) },
-    {
+export async function putBlock({ cluster, group }: Place, cidr: string, spec: Fields): Promise<void> {
+  await cluster.apply({
+    apiVersion: group,
+    kind: "IPAMBlock",
+    metadata: { name: nameOf(cidr), ...calicoAnnotation(group) },
+    spec: {
       cidr,
       ...ordinals({}),
       attributes: [],
       sequenceNumber: 1787405600123456006n,
       sequenceNumberForAllocation: {},
-      deleted: marks.deleted ?? false,
+      deleted: false,
       strictAffinity: false,
       ...spec,
     },
-  );
+  });
 }
 
 export interface AffinityFacts {
@@ -48,7 +49,7 @@ export interface AffinityFacts {
 }
 
 export async function putAffinity(
-  world: ObjectWriter,
+  { cluster, group }: Place,
   host: string,
   cidr: string,
   { state = "confirmed", deleted = false, isLabelled = true }: AffinityFacts = {},
@@ -58,22 +59,29 @@ export async function putAffinity(
     "projectcalico.org/hostname-hash": HASHES[host] ?? "",
     "projectcalico.org/ip-version": cidr.includes(":") ? "6" : "4",
   };
-  await world.put(
-    "BlockAffinity",
-    { name: `${host}-${nameOf(cidr)}`, ...(isLabelled ? { labels } : {}) },
-    {
+  await cluster.apply({
+    apiVersion: group,
+    kind: "BlockAffinity",
+    metadata: { name: `${host}-${nameOf(cidr)}`, ...(isLabelled ? { labels } : {}) },
+    spec: {
       cidr,
       node: host,
       state,
       ...(isLabelled ? { type: "host" } : {}),
       // A text in the older group, a truth value in the newer one.
-      deleted: world.group === LEGACY ? String(deleted) : deleted,
+      deleted: group === LEGACY ? String(deleted) : deleted,
     },
-  );
+  });
 }
 
-export async function putHandle(world: ObjectWriter, id: string, block: Readonly<Record<string, number>>, deleted = false): Promise<void> {
-  await world.put("IPAMHandle", { name: id.toLowerCase(), ...calicoAnnotation(world) }, { handleID: id, block, deleted });
+export async function putHandle(
+  { cluster, group }: Place,
+  id: string,
+  block: Readonly<Record<string, number>>,
+  deleted = false,
+): Promise<void> {
+  const metadata = { name: id.toLowerCase(), ...calicoAnnotation(group) };
+  await cluster.apply({ apiVersion: group, kind: "IPAMHandle", metadata, spec: { handleID: id, block, deleted } });
 }
 
 /** Object name of a block (I§2.2). */
@@ -87,6 +95,6 @@ export function secondsAgo(seconds: number): string {
 }
 
 /** In the older group Calico's writer keeps a copy of its own metadata in an annotation (I§2.1). */
-function calicoAnnotation(world: ObjectWriter): { readonly annotations?: Readonly<Record<string, string>> } {
-  return world.group === LEGACY ? { annotations: { "projectcalico.org/metadata": '{"creationTimestamp":null}' } } : {};
+function calicoAnnotation(group: CalicoGroup): { readonly annotations?: Readonly<Record<string, string>> } {
+  return group === LEGACY ? { annotations: { "projectcalico.org/metadata": '{"creationTimestamp":null}' } } : {};
 }

@@ -110,7 +110,7 @@ describe.each([LEGACY, V3] as const)("what Calico has written, group %s", (group
   });
 
   it("is a block marked as deleted: it is none, and is made anew", async () => {
-    await putBlock(world, CIDR, { affinity: "host:worker-1", ...ordinals({ 0: 0 }), attributes: [{ handle_id: "x" }] }, { deleted: true });
+    await putBlock(world, CIDR, { affinity: "host:worker-1", ...ordinals({ 0: 0 }), attributes: [{ handle_id: "x" }], deleted: true });
     expect((await world.add()).addresses).toEqual(["10.40.0.0/26"]);
     expect(await world.block(nameOf(CIDR))).toMatchObject({
       affinity: `host:${NODE}`,

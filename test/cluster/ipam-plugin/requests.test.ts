@@ -1,5 +1,6 @@
 /** What the executable asks of a real API server, by the server's own audit log: the budget of I§6's rows, with nothing beside it. */
 import { shared } from "../../support/fixtures.ts";
+import { ipamConfigurationOf } from "../../support/kubernetes/resources.ts";
 import { LEGACY, V3 } from "../../support/kubernetes/test-cluster.ts";
 import { SOURCE, TARGET, VirtualMachine } from "./virtual-machine.ts";
 import { World } from "./world.ts";
@@ -9,10 +10,8 @@ const DUAL = { assign_ipv6: "true" };
 
 const world = shared(World.create);
 
-describe.each([
-  [LEGACY, "ipamconfigs"],
-  [V3, "ipamconfigurations"],
-] as const)("calico-ipam on group %s", (group, configuration) => {
+describe.each([LEGACY, V3] as const)("calico-ipam on group %s", (group) => {
+  const configuration = ipamConfigurationOf(group).plural;
   beforeEach(async () => {
     await world.reset(group);
     expect(await world.add({ container: "earlier", ipam: DUAL })).toMatchObject({ exit: 0 });

@@ -17,7 +17,15 @@ import {
   timeless,
 } from "../../support/calico-cases.ts";
 import { connectNode } from "../../support/kubernetes/connect-node.ts";
-import { type CalicoGroup, type Fields, type StoredObject, startCluster, type TestCluster } from "../../support/kubernetes/test-cluster.ts";
+import { ipamConfigurationOf } from "../../support/kubernetes/resources.ts";
+import {
+  type CalicoGroup,
+  type Fields,
+  LEGACY,
+  type StoredObject,
+  startCluster,
+  type TestCluster,
+} from "../../support/kubernetes/test-cluster.ts";
 import { Node } from "../../support/node.ts";
 
 const MARKER_DIRECTORY = "/var/run/calico";
@@ -49,7 +57,8 @@ export class World implements AsyncDisposable, CalicoSuite {
   readonly cluster: TestCluster;
   readonly node: Node;
   readonly #kubeconfig: string;
-  #group: CalicoGroup = "crd.projectcalico.org/v1";
+  /** Where the plugin finds Calico's objects. */
+  group: CalicoGroup = LEGACY;
 
   private constructor(cluster: TestCluster, node: Node, kubeconfig: string) {
     this.cluster = cluster;
@@ -65,18 +74,9 @@ export class World implements AsyncDisposable, CalicoSuite {
     return new World(cluster, node, await cluster.kubeconfigFor("cni"));
   }
 
-  get group(): CalicoGroup {
-    return this.#group;
-  }
-
-  /** Kind of the singleton `default`. */
-  get configurationKind(): string {
-    return this.#group === "projectcalico.org/v3" ? "IPAMConfiguration" : "IPAMConfig";
-  }
-
   /** Nothing but a node and the two pools of Calico's suite, which the plugin finds in this group. */
   async reset(group: CalicoGroup, pools: Readonly<Record<string, Fields>> = { p4: { cidr: POOL4 }, p6: { cidr: POOL6 } }): Promise<void> {
-    this.#group = group;
+    this.group = group;
     rmSync(join(this.node.dir, "calico"), { recursive: true, force: true });
     await this.cluster.reset();
     await this.cluster.setReady(true);
@@ -85,7 +85,7 @@ export class World implements AsyncDisposable, CalicoSuite {
   }
 
   async createPool(name: string, pool: Fields): Promise<void> {
-    await this.cluster.createPool(name, { group: this.#group, ...pool });
+    await this.cluster.createPool(name, { group: this.group, ...pool });
   }
 
   disablePool(name: string): Promise<void> {
@@ -93,7 +93,7 @@ export class World implements AsyncDisposable, CalicoSuite {
   }
 
   removePool(name: string): Promise<void> {
-    return this.cluster.remove(this.#group, "ippools", name);
+    return this.cluster.remove(this.group, "ippools", name);
   }
 
   /** Replaces fields of an object's spec. */
@@ -104,24 +104,21 @@ export class World implements AsyncDisposable, CalicoSuite {
   }
 
   get(plural: string, name: string): Promise<StoredObject | undefined> {
-    return this.cluster.get(this.#group, plural, name);
+    return this.cluster.get(this.group, plural, name);
   }
 
   list(plural: string): Promise<readonly StoredObject[]> {
-    return this.cluster.list(this.#group, plural);
+    return this.cluster.list(this.group, plural);
   }
 
   /** Creates an object of the group; its labels and annotations come with the metadata. */
   async put(kind: string, metadata: StoredObject["metadata"] | { readonly name: string }, spec: Fields): Promise<void> {
-    await this.cluster.apply({ apiVersion: this.#group, kind, metadata, spec });
+    await this.cluster.apply({ apiVersion: this.group, kind, metadata, spec });
   }
 
   async configure(spec: Fields): Promise<void> {
-    await this.put(
-      this.configurationKind,
-      { name: "default" },
-      { strictAffinity: false, autoAllocateBlocks: true, maxBlocksPerHost: 0, ...spec },
-    );
+    const defaults = { strictAffinity: false, autoAllocateBlocks: true, maxBlocksPerHost: 0 };
+    await this.put(ipamConfigurationOf(this.group).kind, { name: "default" }, { ...defaults, ...spec });
   }
 
   add(call: Call = {}): Promise<Answer> {
@@ -193,7 +190,7 @@ export class World implements AsyncDisposable, CalicoSuite {
     return callIpam(this.node, command, call, {
       cniVersion: "1.0.0",
       datastore_type: "kubernetes",
-      calico_api_group: this.#group,
+      calico_api_group: this.group,
       kubernetes: { kubeconfig: this.#kubeconfig },
       ipam_lock_file: `${this.node.dir}/ipam.lock`,
       ...conf,

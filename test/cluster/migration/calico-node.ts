@@ -5,9 +5,8 @@
 import { createHash } from "node:crypto";
 import { type ApiServerNode, NAMESPACE } from "../../support/kubernetes/api-server-node.ts";
 import { pathOf, type StoredObject } from "../../support/kubernetes/resources.ts";
-import type { TestCluster } from "../../support/kubernetes/test-cluster.ts";
 import type { Pod } from "../../support/node.ts";
-import { nameOf, type ObjectWriter, putAffinity, putBlock, putHandle } from "../ipam-plugin/calico-objects.ts";
+import { nameOf, putAffinity, putBlock, putHandle } from "../ipam-plugin/calico-objects.ts";
 import type { BlockSpec } from "../ipam-plugin/world.ts";
 
 /** The name that Calico's manifests give their network: every handle begins with it. */
@@ -27,9 +26,8 @@ export interface CalicoPod {
 
 /** The block of the node, bound to it and empty. */
 export async function bindBlock(node: ApiServerNode): Promise<void> {
-  const writer = writerOf(node);
-  await putAffinity(writer, node.name, BLOCK);
-  await putBlock(writer, BLOCK, { affinity: `host:${node.name}` });
+  await putAffinity(node, node.name, BLOCK);
+  await putBlock(node, BLOCK, { affinity: `host:${node.name}` });
 }
 
 /** What Calico's ADD comes to: address, link and annotations. */
@@ -49,7 +47,7 @@ export async function delAsCalico(node: ApiServerNode, pod: string, container: s
   await node.node.ip("link", "delete", hostInterfaceOf(pod));
   await annotate(node, pod, { podIP: "", podIPs: "" });
   const handle = handleOf(container);
-  await changeBlock(node.cluster, node, (block) => released(block, handle));
+  await changeBlock(node, (block) => released(block, handle));
   await node.cluster.remove(node.group, "ipamhandles", handle);
 }
 
@@ -65,8 +63,8 @@ export function handleOf(container: string): string {
 /** The handle comes before the block, so that nobody takes the address for a leak. */
 async function assign(node: ApiServerNode, container: string, pod: string): Promise<string> {
   const handle = handleOf(container);
-  await putHandle(writerOf(node), handle, { [BLOCK]: 1 });
-  const ordinal = await changeBlock(node.cluster, node, (block) => {
+  await putHandle(node, handle, { [BLOCK]: 1 });
+  const ordinal = await changeBlock(node, (block) => {
     const [first] = block.unallocated;
     if (first === undefined) throw new Error(`${BLOCK} is full`);
     const secondary = { namespace: NAMESPACE, node: node.name, pod, timestamp: "2026-11-23 04:00:00.123456789 +0000 UTC" };
@@ -100,11 +98,7 @@ function released(block: BlockSpec, handle: string): readonly [BlockSpec, undefi
 }
 
 /** Compare-and-swap, as often as it takes: an attempt fails only when another writer's succeeded. */
-async function changeBlock<T>(
-  cluster: TestCluster,
-  { group }: ApiServerNode,
-  change: (block: BlockSpec) => readonly [BlockSpec, T],
-): Promise<T> {
+async function changeBlock<T>({ cluster, group }: ApiServerNode, change: (block: BlockSpec) => readonly [BlockSpec, T]): Promise<T> {
   for (;;) {
     const stored = await cluster.get(group, "ipamblocks", nameOf(BLOCK));
     if (stored === undefined) throw new Error(`there is no block ${BLOCK}`);
@@ -146,13 +140,4 @@ async function annotate({ cluster }: ApiServerNode, pod: string, values: Readonl
   const path = pathOf("v1", "pods", pod, NAMESPACE);
   const answer = await cluster.api("PATCH", path, { metadata: { annotations } });
   if (answer.status !== 200) throw new Error(`pod ${pod}: ${answer.status} ${answer.text}`);
-}
-
-function writerOf({ cluster, group }: ApiServerNode): ObjectWriter {
-  return {
-    group,
-    put: async (kind, metadata, spec) => {
-      await cluster.apply({ apiVersion: group, kind, metadata, spec });
-    },
-  };
 }

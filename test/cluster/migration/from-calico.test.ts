@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { shared } from "../../support/fixtures.ts";
 import { ApiServerNode } from "../../support/kubernetes/api-server-node.ts";
-import { LEGACY, startCluster, V3 } from "../../support/kubernetes/test-cluster.ts";
+import { type CalicoGroup, LEGACY, startCluster, V3 } from "../../support/kubernetes/test-cluster.ts";
 import { BIN_DIR, type Pod } from "../../support/node.ts";
 import {
   addAsCalico,
@@ -28,9 +28,8 @@ const cluster = shared(startCluster);
 
 const numbers = Array.from({ length: COUNT }, (_, number) => number);
 
-async function calicosNode(group: typeof LEGACY | typeof V3): Promise<ApiServerNode> {
-  const node = await ApiServerNode.create(cluster, { group });
-  await node.pool("pool4", POOL);
+async function calicosNode(group: CalicoGroup): Promise<ApiServerNode> {
+  const node = await ApiServerNode.create(cluster, { group, pools: [POOL] });
   await bindBlock(node);
   return node;
 }

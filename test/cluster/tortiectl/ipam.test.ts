@@ -1,51 +1,36 @@
 /** `tortiectl ipam` on a real cluster. Blocks, handles and pods are written by plain HTTP, as Calico's own components leave them. */
-import { execFile } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { shared } from "../../support/fixtures.ts";
+import { shared, TemporaryDirectory } from "../../support/fixtures.ts";
+import { type EndedProgram, runProgram } from "../../support/kubernetes/process.ts";
+import { ipamConfigurationOf } from "../../support/kubernetes/resources.ts";
 import { type CalicoGroup, type Fields, LEGACY, startCluster, V3 } from "../../support/kubernetes/test-cluster.ts";
 import { BIN_DIR } from "../../support/node.ts";
+import { nameOf, ordinals, putAffinity, putBlock, putHandle } from "../ipam-plugin/calico-objects.ts";
 
 const GROUPS: readonly CalicoGroup[] = [LEGACY, V3];
 const NODE = "worker-1";
-/** Of worker-1 (I§2.11). */
-const HOST_HASH = "CPU5J3TPSNHFA66J45DG4Z5C3PSJAZ36LD46JZLYEGZSTAWBUCUA";
-const BLOCK = "10-60-0-8-29";
+const BLOCK = "10.60.0.8/29";
 const POD_IP = "cni.projectcalico.org/podIP";
 
 let admin: string;
-let directory: string;
-
-afterAll(async () => {
-  rmSync(directory, { recursive: true, force: true });
-});
 const cluster = shared(startCluster);
+const directory = shared(() => new TemporaryDirectory());
 beforeAll(async () => {
   admin = await cluster.kubeconfigFor("admin");
-  directory = mkdtempSync(join(tmpdir(), "tortie-tortiectl-"));
 });
 beforeEach(async () => {
   await cluster.reset();
   await cluster.setReady(true);
 });
 
-interface Run {
-  readonly exit: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-function tortiectl(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Run> {
-  return new Promise((done) => {
-    execFile(join(BIN_DIR, "tortiectl"), ["ipam", ...args], { env, timeout: 60_000 }, (error, stdout, stderr) => {
-      done({ exit: typeof error?.code === "number" ? error.code : error === null ? 0 : -1, stdout, stderr });
-    });
-  });
+function tortiectl(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<EndedProgram> {
+  return runProgram(join(BIN_DIR, "tortiectl"), ["ipam", ...args], env);
 }
 
 /** On the whole cluster of the test, as its administrator. */
-function ipam(verb: string, group: CalicoGroup, ...args: string[]): Promise<Run> {
+function ipam(verb: string, group: CalicoGroup, ...args: string[]): Promise<EndedProgram> {
   return tortiectl([verb, "--kubeconfig", admin, ...args], { CALICO_API_GROUP: group });
 }
 
@@ -55,47 +40,18 @@ async function setTheScene(group: CalicoGroup): Promise<void> {
   await cluster.createPool("small", { group, cidr: "10.60.0.0/26", blockSize: 29 });
   await cluster.createPod("web", { node: NODE, annotations: announced("10.60.0.8", "c1") });
   const owner = (pod: string) => ({ node: NODE, namespace: "default", pod, timestamp: "2026-08-22 13:33:24.5 +0000 UTC" });
-  await cluster.apply({
-    apiVersion: group,
-    kind: "IPAMBlock",
-    metadata: { name: BLOCK },
-    spec: {
-      cidr: "10.60.0.8/29",
-      affinity: `host:${NODE}`,
-      allocations: [0, 1, null, null, null, null, null, null],
-      unallocated: [2, 3, 4, 5, 6, 7],
-      attributes: [
-        { handle_id: "k8s-pod-network.c1", secondary: owner("web") },
-        { handle_id: "k8s-pod-network.c2", secondary: owner("gone") },
-      ],
-      sequenceNumber: 1787405600123456006n,
-      sequenceNumberForAllocation: { "0": 1787405600123456000n, "1": 1787405600123456001n },
-      deleted: false,
-      strictAffinity: false,
-    },
+  const place = { cluster, group };
+  await putBlock(place, BLOCK, {
+    affinity: `host:${NODE}`,
+    ...ordinals({ 0: 0, 1: 1 }, 8),
+    attributes: [
+      { handle_id: "k8s-pod-network.c1", secondary: owner("web") },
+      { handle_id: "k8s-pod-network.c2", secondary: owner("gone") },
+    ],
+    sequenceNumberForAllocation: { "0": 1787405600123456000n, "1": 1787405600123456001n },
   });
-  await cluster.apply({
-    apiVersion: group,
-    kind: "BlockAffinity",
-    metadata: {
-      name: `${NODE}-${BLOCK}`,
-      labels: {
-        "projectcalico.org/hostname-hash": HOST_HASH,
-        "projectcalico.org/affinity-type": "host",
-        "projectcalico.org/ip-version": "4",
-      },
-    },
-    spec: { state: "confirmed", node: NODE, type: "host", cidr: "10.60.0.8/29", deleted: group === LEGACY ? "false" : false },
-  });
-  for (const container of ["c1", "c2"]) {
-    const handleID = `k8s-pod-network.${container}`;
-    await cluster.apply({
-      apiVersion: group,
-      kind: "IPAMHandle",
-      metadata: { name: handleID },
-      spec: { handleID, block: { "10.60.0.8/29": 1 }, deleted: false },
-    });
-  }
+  await putAffinity(place, NODE, BLOCK);
+  for (const container of ["c1", "c2"]) await putHandle(place, `k8s-pod-network.${container}`, { [BLOCK]: 1 });
 }
 
 function announced(address: string, containerID: string): Readonly<Record<string, string>> {
@@ -103,7 +59,7 @@ function announced(address: string, containerID: string): Readonly<Record<string
 }
 
 async function blockSpec(group: CalicoGroup): Promise<Fields> {
-  return (await cluster.get(group, "ipamblocks", BLOCK))?.spec ?? {};
+  return (await cluster.get(group, "ipamblocks", nameOf(BLOCK)))?.spec ?? {};
 }
 
 async function handles(group: CalicoGroup): Promise<readonly string[]> {
@@ -161,7 +117,7 @@ describe.each(GROUPS)("tortiectl ipam on a cluster with %s", (group) => {
   });
 
   it("makes the IPAM configuration, changes it, and refuses what Calico would", async () => {
-    const plural = group === LEGACY ? "ipamconfigs" : "ipamconfigurations";
+    const { plural } = ipamConfigurationOf(group);
     expect(await ipam("configure", group, "--strict-affinity", "--max-blocks-per-host", "4")).toMatchObject({ exit: 0 });
     expect((await cluster.get(group, plural, "default"))?.spec).toMatchObject({
       strictAffinity: true,
@@ -252,7 +208,7 @@ describe("the cluster that tortiectl ipam is about", () => {
   beforeEach(() => setTheScene(LEGACY));
 
   it("is that of a network configuration", async () => {
-    const file = join(directory, "10-tortie.conflist");
+    const file = join(directory.path, "10-tortie.conflist");
     const plugin = { type: "tortie", datastore_type: "kubernetes", kubernetes: { kubeconfig: admin }, ipam: { type: "tortie-ipam" } };
     writeFileSync(file, JSON.stringify({ cniVersion: "1.0.0", name: "k8s-pod-network", plugins: [plugin] }));
     expect((await tortiectl(["show", "--conf", file])).stdout).toContain("2 used, 62 free of 64");

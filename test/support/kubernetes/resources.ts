@@ -93,6 +93,11 @@ function calicoKinds(group: CalicoGroup, configuration: Readonly<Record<string, 
 }
 
 /** Plurals of one Calico group. */
+/** The singleton `default` that says how addresses are given out. */
+export function ipamConfigurationOf(group: CalicoGroup): { readonly kind: string; readonly plural: string } {
+  return group === LEGACY ? { kind: "IPAMConfig", plural: "ipamconfigs" } : { kind: "IPAMConfiguration", plural: "ipamconfigurations" };
+}
+
 export function calicoPlurals(group: CalicoGroup): readonly string[] {
   return Object.entries(KINDS).flatMap(([key, { plural }]) => (key.startsWith(`${group} `) ? [plural] : []));
 }
