@@ -2,21 +2,14 @@
 import { FINALIZER } from "../../../controller/duties/pools.ts";
 import { ClusterAddresses } from "../../support/cluster-addresses.ts";
 import { ControllerTerm } from "../../support/controller-term.ts";
-import { type CalicoGroup, LEGACY, startCluster, type TestCluster, V3 } from "../../support/kubernetes/test-cluster.ts";
+import { shared } from "../../support/fixtures.ts";
+import { type CalicoGroup, LEGACY, startCluster, V3 } from "../../support/kubernetes/test-cluster.ts";
 
 const NONE = { addresses: [], blocks: [], affinities: [] };
 
 describe.each<CalicoGroup>([LEGACY, V3])("in a cluster of %s, with both families", (group) => {
-  let cluster: TestCluster;
-  let addresses: ClusterAddresses;
-  beforeAll(async () => {
-    cluster = await startCluster({ groups: [group] });
-    addresses = await ClusterAddresses.open(cluster, group);
-  });
-  afterAll(async () => {
-    await addresses[Symbol.asyncDispose]();
-    await cluster[Symbol.asyncDispose]();
-  });
+  const cluster = shared(() => startCluster({ groups: [group] }));
+  const addresses = shared(() => ClusterAddresses.open(cluster, group));
   beforeEach(async () => {
     await addresses.clear(["node1", "node2"]);
     await cluster.createPool("pool4", { group, cidr: "10.60.0.0/24", blockSize: 29 });

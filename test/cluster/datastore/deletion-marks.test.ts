@@ -1,6 +1,5 @@
 /** Objects that somebody marked as deleted and did not remove (I§2.10): Calico's way of deleting, cut off in the middle. */
-import type { KubernetesDatastore } from "../../../lib/datastore/kubernetes/kubernetes-datastore.ts";
-import { shared } from "../../support/fixtures.ts";
+import { fresh, shared } from "../../support/fixtures.ts";
 import { type CalicoGroup, type Fields, LEGACY, startCluster, V3 } from "../../support/kubernetes/test-cluster.ts";
 import { emptyBlock, sampleAffinity } from "../../support/samples.ts";
 import { openDatastoreOf } from "./open-datastore.ts";
@@ -14,13 +13,8 @@ const BLOCK = emptyBlock(CIDR, 2);
 describe.each([LEGACY, V3] as const)("an object of %s that is marked as deleted", (group: CalicoGroup) => {
   const yes = group === LEGACY ? "true" : true;
   const spec = { cidr: CIDR, allocations: [null, null], unallocated: [0, 1], attributes: [], strictAffinity: false };
-  let store: KubernetesDatastore;
-
-  beforeEach(async () => {
-    await cluster.reset();
-    store = await openDatastoreOf(cluster, { group });
-  });
-  afterEach(() => store[Symbol.asyncDispose]());
+  beforeEach(() => cluster.reset());
+  const store = fresh(() => openDatastoreOf(cluster, { group }));
 
   const put = (kind: string, name: string, fields: Fields) => cluster.apply({ apiVersion: group, kind, metadata: { name }, spec: fields });
   const putAll = async () => {

@@ -1,16 +1,12 @@
 /** The cluster of the tests: what it serves, what it keeps, and what can be done to it. */
-
+import { shared } from "../../support/fixtures.ts";
 import { calicoDefinitions, pluginAccess } from "../../support/kubernetes/manifests.ts";
 import { calicoPlurals, pathOf } from "../../support/kubernetes/resources.ts";
-import { LEGACY, startCluster, type TestCluster, V3 } from "../../support/kubernetes/test-cluster.ts";
+import { LEGACY, startCluster, V3 } from "../../support/kubernetes/test-cluster.ts";
 
 describe("startCluster", () => {
-  let cluster: TestCluster;
-  beforeAll(async () => {
-    cluster = await startCluster();
-  });
+  const cluster = shared(startCluster);
   beforeEach(() => cluster.reset());
-  afterAll(() => cluster[Symbol.asyncDispose]());
 
   it("serves every kind of both groups that manifests/ defines", async () => {
     for (const group of [LEGACY, V3] as const) {
@@ -94,9 +90,9 @@ describe("startCluster", () => {
 
 describe("a cluster of its own", () => {
   it("serves only the groups it was asked for, beside the shared one", async () => {
-    await using shared = await startCluster();
+    await using other = await startCluster();
     await using cluster = await startCluster({ groups: [V3] });
-    expect(cluster.port).not.toBe(shared.port);
+    expect(cluster.port).not.toBe(other.port);
     const { body } = await cluster.api("GET", "/apis");
     expect(body).toMatchObject({ groups: expect.arrayContaining([expect.objectContaining({ name: "projectcalico.org" })]) });
     expect(body).not.toMatchObject({ groups: expect.arrayContaining([expect.objectContaining({ name: "crd.projectcalico.org" })]) });

@@ -6,6 +6,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { ClusterAddresses, NAMESPACE } from "../../support/cluster-addresses.ts";
+import { shared } from "../../support/fixtures.ts";
 import { controllerAccess } from "../../support/kubernetes/manifests.ts";
 import { granted, usedBy } from "../../support/kubernetes/rights.ts";
 import { type CalicoGroup, LEGACY, startCluster, type TestCluster, V3 } from "../../support/kubernetes/test-cluster.ts";
@@ -28,18 +29,10 @@ const ELSEWHERE = new Set([
 ]);
 
 describe.each<CalicoGroup>([LEGACY, V3])("the controller's account, with objects of %s", (group) => {
-  let cluster: TestCluster;
-  let addresses: ClusterAddresses;
+  const cluster = shared(() => startCluster({ groups: [group] }));
+  const addresses = shared(() => ClusterAddresses.open(cluster, group));
   let controller: ChildProcess | undefined;
-  beforeAll(async () => {
-    cluster = await startCluster({ groups: [group] });
-    addresses = await ClusterAddresses.open(cluster, group);
-  });
-  afterAll(async () => {
-    controller?.kill("SIGKILL");
-    await addresses[Symbol.asyncDispose]();
-    await cluster[Symbol.asyncDispose]();
-  });
+  afterAll(() => controller?.kill("SIGKILL"));
 
   it("has every right that its duties need, and needs what it has", async () => {
     await addresses.clear(["node1", "node2"]);
