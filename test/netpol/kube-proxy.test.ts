@@ -1,14 +1,10 @@
-/**
- * A real kube-proxy beside the agent's packet filter, in both of its modes that this kernel has (IPVS needs ip_vs): egress to a Service is
- * judged by the backend, a node's port by the client, a pod reaches itself by its Service, and nobody touches what is not theirs.
- */
 import { execFileSync } from "node:child_process";
 import { join, resolve } from "node:path";
 import { shared } from "../support/fixtures.ts";
 import { NAMESPACE } from "../support/kubernetes/api-server-node.ts";
-import { apiPolicy, createPolicyClusterNode, POLICIES, type PolicyClusterNode } from "../support/kubernetes/policy-cluster-node.ts";
+import { createPolicyClusterNode, type PolicyClusterNode } from "../support/kubernetes/policy-cluster-node.ts";
 import { endProcess, startProcess } from "../support/kubernetes/process.ts";
-import { startCluster } from "../support/kubernetes/test-cluster.ts";
+import { type Fields, startCluster } from "../support/kubernetes/test-cluster.ts";
 import { eventually, policyTable } from "../support/policy-agent.ts";
 import { machineBeyond, type Place, reach } from "../support/policy-node.ts";
 
@@ -73,15 +69,12 @@ async function settledRules(world: PolicyClusterNode): Promise<string> {
 }
 
 /** Puts a policy in the place of the one of that name, and waits until it is in force. */
-async function enforce(world: PolicyClusterNode, name: string, spec: object): Promise<void> {
-  await cluster.api("DELETE", `${POLICIES}/${name}`);
-  expect(await cluster.api("POST", POLICIES, apiPolicy(name, spec))).toMatchObject({ status: 201 });
+async function enforce(world: PolicyClusterNode, name: string, spec: Fields): Promise<void> {
+  await cluster.createPolicy(name, spec, NAMESPACE);
   expect(await world.wait()).toMatchObject({ exit: 0 });
 }
 
 afterEach(async () => {
-  await cluster.api("DELETE", `${POLICIES}/web`);
-  await cluster.api("DELETE", `${POLICIES}/client`);
   await cluster.api("DELETE", `${SERVICES}/web`);
   await cluster.api("DELETE", `/apis/discovery.k8s.io/v1/namespaces/${NAMESPACE}/endpointslices/web`);
 });

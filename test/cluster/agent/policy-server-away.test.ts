@@ -2,8 +2,8 @@
  * An API server that is away under a running agent: the packet filter stays, flows go on, and only new pods are refused. TORTIE_AWAY_SECONDS
  * says how long it is away.
  */
-import type { PodCall } from "../../support/kubernetes/api-server-node.ts";
-import { apiPolicy, createPolicyClusterNode, POLICIES, type PolicyClusterPod } from "../../support/kubernetes/policy-cluster-node.ts";
+import { NAMESPACE, type PodCall } from "../../support/kubernetes/api-server-node.ts";
+import { createPolicyClusterNode, type PolicyClusterPod } from "../../support/kubernetes/policy-cluster-node.ts";
 import { startCluster, type TestCluster } from "../../support/kubernetes/test-cluster.ts";
 import { eventually, policyTable } from "../../support/policy-agent.ts";
 import { reach } from "../../support/policy-node.ts";
@@ -15,16 +15,11 @@ const UDP = 5002;
 
 jest.setTimeout(300_000 + AWAY_SECONDS * 2000);
 
-const web = (...ports: readonly number[]) =>
-  apiPolicy("web", {
-    podSelector: { matchLabels: { app: "web" } },
-    ingress: [
-      {
-        from: [{ podSelector: { matchLabels: { app: "client" } } }],
-        ports: [...[...ports, TCP].map((port) => ({ protocol: "TCP", port })), { protocol: "UDP", port: UDP }],
-      },
-    ],
-  });
+const openTo = (cluster: TestCluster, ...ports: readonly number[]) => {
+  const from = [{ podSelector: { matchLabels: { app: "client" } } }];
+  const open = [...[...ports, TCP].map((port) => ({ protocol: "TCP", port })), { protocol: "UDP", port: UDP }];
+  return cluster.createPolicy("web", { podSelector: { matchLabels: { app: "web" } }, ingress: [{ from, ports: open }] }, NAMESPACE);
+};
 
 /** What has come on a stream since the last call of the function that this returns. */
 function growth(pod: PolicyClusterPod, name: string): () => Promise<number> {
@@ -68,12 +63,12 @@ describe.each(AWAY)("While the API server is %s", (_, leave, comeBack) => {
   it.concurrent("the filter stays as it is, flows go on, an ADD and a DEL are refused and say why; then all is right again", async () => {
     await using cluster = await startCluster({ own: true });
     await using world = await createPolicyClusterNode(cluster, ["--policy-wait-seconds", "2"]);
-    await cluster.api("POST", POLICIES, web(80));
+    await openTo(cluster, 80);
     const server = await world.pod("server", { app: "web" });
     const client = await world.pod("client", { app: "client" });
     const [other, leaving] = [await world.pod("other", {}), await world.pod("leaving", { app: "client" })];
     await world.api.pod("late", { labels: { app: "client" } });
-    const late = { pod: "late", container: "c-late", sandbox: await world.api.sandbox("late"), conf: world.agent.netconf };
+    const late = { ...(await world.api.callOf("late")), conf: world.agent.netconf };
     const refused = async (verb: string, call: PodCall) => {
       const { exit, json } = await world.api.call(verb, { ...call, timeoutMs: 200_000 });
       return { exit, json };
@@ -109,7 +104,7 @@ describe.each(AWAY)("While the API server is %s", (_, leave, comeBack) => {
     expect(await judged()).toEqual(right);
 
     await away.end();
-    await cluster.api("PUT", `${POLICIES}/web`, web(81));
+    await openTo(cluster, 81);
     expect(await eventually("timeout,ok", ports, 30_000)).toBe("timeout,ok");
     expect(await world.wait()).toMatchObject({ exit: 0 });
     await world.api.del(leaving.call);

@@ -11,37 +11,22 @@ import { Tasks } from "../../../lib/resident/tasks.ts";
 import { SYSTEM_CLOCK } from "../../../lib/system/waiting.ts";
 import { fresh, shared } from "../../support/fixtures.ts";
 import { ApiServerNode, NAMESPACE } from "../../support/kubernetes/api-server-node.ts";
-import { memberAt } from "../../support/kubernetes/json.ts";
-import { type Identity, LEGACY, startCluster, type V3 } from "../../support/kubernetes/test-cluster.ts";
+import { UNREAD_DEFINITION, UNREAD_PATH, unreadPolicyOf } from "../../support/kubernetes/resources.ts";
+import { type Fields, type Identity, LEGACY, startCluster, type V3 } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { ToldSink } from "../../support/told-sink.ts";
 import { openConnection } from "./open-connection.ts";
 
-const POLICIES = "/apis/networking.k8s.io/v1";
 const PODS = "/api/v1/pods";
 const POD_IP = "cni.projectcalico.org/podIP";
 const POD_IPS = "cni.projectcalico.org/podIPs";
 
 const cluster = shared(startCluster);
-const world = fresh(() => ApiServerNode.create(cluster));
+const world = fresh(() => ApiServerNode.create(cluster, { pools: ["10.69.0.0/26"] }));
 const proxy = fresh(() => cluster.proxy());
-beforeEach(() => world.pool("pool4", "10.69.0.0/26"));
-afterEach(async () => {
-  for (const { namespace, name } of await policies()) {
-    await cluster.api("DELETE", `${POLICIES}/namespaces/${namespace}/networkpolicies/${name}`);
-  }
-});
 
-async function policies(): Promise<readonly { readonly namespace: string; readonly name: string }[]> {
-  const items = memberAt((await cluster.api("GET", `${POLICIES}/networkpolicies`)).body, "items");
-  return Array.isArray(items) ? items.map(({ metadata: { namespace, name } }) => ({ namespace, name })) : [];
-}
-
-async function makePolicy(name: string, spec: Readonly<Record<string, unknown>> = { podSelector: {} }): Promise<void> {
-  const object = { apiVersion: "networking.k8s.io/v1", kind: "NetworkPolicy", metadata: { name, namespace: NAMESPACE }, spec };
-  const path = `${POLICIES}/namespaces/${NAMESPACE}/networkpolicies`;
-  expect((await cluster.api("POST", path, object)).status).toBe(201);
-}
+const makePolicy = (name: string, spec: Fields = { podSelector: {} }) => cluster.createPolicy(name, spec, NAMESPACE);
+const removePolicy = (name: string) => cluster.remove("networking.k8s.io/v1", "networkpolicies", name, NAMESPACE);
 
 /** Notes what the server sends about all pods, as it sends it. */
 function tapped(connection: ApiConnection, heard: string[]): WatchedServer {
@@ -112,7 +97,7 @@ class Sources implements AsyncDisposable {
 /** A pod that an ADD attaches. @returns its address */
 async function attach(name: string, labels: Readonly<Record<string, string>> = {}): Promise<string> {
   await world.pod(name, { labels });
-  const { ips } = await world.add({ pod: name, container: name, sandbox: await world.sandbox(name) });
+  const { ips } = await world.add(await world.callOf(name, name));
   return ips[0]?.address.replace(/\/.*/, "") ?? "";
 }
 
@@ -132,10 +117,7 @@ async function tenant(): Promise<string> {
     roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: "tenant" },
     subjects: [{ kind: "ServiceAccount", name: "tenant", namespace: NAMESPACE }],
   });
-  const body = { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec: { expirationSeconds: 3_600 } };
-  const answer = await cluster.api("POST", `/api/v1/namespaces/${NAMESPACE}/serviceaccounts/tenant/token`, body);
-  const token = memberAt(answer.body, "status", "token");
-  if (typeof token !== "string") throw new Error(`no token: ${answer.status} ${answer.text}`);
+  const token = await cluster.tokenOf("tenant", {}, NAMESPACE);
   await until("the role", async () => (await cluster.apiAs(token, "GET", `/api/v1/namespaces/${NAMESPACE}/pods`)).status === 200);
   return token;
 }
@@ -157,27 +139,25 @@ describe("The sources of policy on a real API server", () => {
 
     await cluster.createNamespace(NAMESPACE, {}, { team: "a" });
     await until("the namespace's label", () => sink.namespaces.get(NAMESPACE)?.team === "a");
-    await cluster.apiAs(await cluster.tokenFor("admin"), "PATCH", `/api/v1/namespaces/${NAMESPACE}/pods/web`, {
-      metadata: { labels: { app: "x" } },
-    });
+    await cluster.api("PATCH", `/api/v1/namespaces/${NAMESPACE}/pods/web`, { metadata: { labels: { app: "x" } } });
     await until("the pod's label", () => sink.peers.get(`${NAMESPACE}/web`)?.labels.app === "x");
     const second = await attach("db");
     await until("the second pod", () => sources.addressOf("db") === second);
     await makePolicy("second");
     await until("the second policy", () => sink.policies.has(`${NAMESPACE}/second`));
 
-    await world.call("DEL", { pod: "db", container: "db", sandbox: await world.sandbox("db") });
+    await world.call("DEL", await world.callOf("db", "db"));
     await until("the DEL", () => sources.addressOf("db") === undefined);
     await cluster.remove("v1", "pods", "web", NAMESPACE);
     await until("the deletion", () => sink.peers.size === 0);
-    await cluster.api("DELETE", `${POLICIES}/namespaces/${NAMESPACE}/networkpolicies/first`);
+    await removePolicy("first");
     await until("the policy's deletion", () => !sink.policies.has(`${NAMESPACE}/first`));
     await cluster.createNamespace("short-lived");
     await until("another namespace", () => sink.namespaces.has("short-lived"));
     await cluster.remove("v1", "namespaces", "short-lived");
     await until("its deletion", () => !sink.namespaces.has("short-lived"));
     expect([sources.joined.gap, sources.joined.conflicts(), sources.joined.refused()]).toEqual([undefined, [], []]);
-  }, 120_000);
+  });
 
   it("get nothing of pods but their metadata, by list and by watch", async () => {
     await attach("listed");
@@ -192,11 +172,11 @@ describe("The sources of policy on a real API server", () => {
     // The same question for whole pods has all of that in it.
     const whole = (await cluster.api("GET", PODS)).text;
     for (const part of ['"spec":', '"status":', '"containers":', '"nodeName":']) expect(whole).toContain(part);
-  }, 60_000);
+  });
 
   it("watch whole pods while a policy names a port in egress", async () => {
     await world.pod("web", { ports: [{ name: "http", containerPort: 8080 }] });
-    const call = { pod: "web", container: "web", sandbox: await world.sandbox("web") };
+    const call = await world.callOf("web", "web");
     await world.add(call);
     await using sources = await Sources.synced();
     sources.sink.needsPortsOfPeers = true;
@@ -206,36 +186,23 @@ describe("The sources of policy on a real API server", () => {
     expect(ports()).toEqual([{ name: "http", protocol: "TCP", port: 8080 }]);
     await cluster.remove("v1", "pods", "web", NAMESPACE);
     await until("the deletion", () => sources.sink.peers.size === 0);
-  }, 60_000);
+  });
 
   it("find out of other kinds of policy that there are none, or how many", async () => {
     await using sources = await Sources.synced();
     await until("the answers", async () => proxy.requests.filter(({ path }) => path.endsWith("?limit=1")).length >= 7);
     expect([sources.joined.unread(), sources.joined.problems()]).toEqual([[], []]);
-    const names = { plural: "globalnetworkpolicies", kind: "GlobalNetworkPolicy", listKind: "GlobalNetworkPolicyList" };
-    const metadata = { name: `${names.plural}.crd.projectcalico.org` };
-    const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
-    const spec = {
-      group: "crd.projectcalico.org",
-      names,
-      scope: "Cluster",
-      versions: [{ name: "v1", served: true, storage: true, schema }],
-    };
-    await cluster.apply({ apiVersion: "apiextensions.k8s.io/v1", kind: "CustomResourceDefinition", metadata, spec });
+    await cluster.apply(UNREAD_DEFINITION);
     try {
-      const path = `/apis/${LEGACY}/${names.plural}`;
-      await until("the new kind", async () => (await cluster.api("GET", path)).status === 200);
-      for (const name of ["one", "two"]) {
-        const object = { apiVersion: LEGACY, kind: names.kind, metadata: { name }, spec: {} };
-        expect((await cluster.api("POST", path, object)).status).toBe(201);
-      }
+      await until("the new kind", async () => (await cluster.api("GET", UNREAD_PATH)).status === 200);
+      for (const name of ["one", "two"]) expect((await cluster.api("POST", UNREAD_PATH, unreadPolicyOf(name))).status).toBe(201);
       await using later = await Sources.synced();
       await until("the count", () => later.joined.unread().length === 1);
       expect(later.joined.unread()).toEqual([{ kind: "GlobalNetworkPolicy.crd.projectcalico.org", atLeast: 2 }]);
     } finally {
-      await cluster.remove("apiextensions.k8s.io/v1", "customresourcedefinitions", metadata.name);
+      await cluster.remove("apiextensions.k8s.io/v1", "customresourcedefinitions", UNREAD_DEFINITION.metadata.name);
     }
-  }, 60_000);
+  });
 });
 
 describe("A tenant who may patch pods", () => {
@@ -260,7 +227,7 @@ describe("A tenant who may patch pods", () => {
     await annotate(token, "mallory", { [POD_IP]: "", [POD_IPS]: "" });
     await until("what it gives up itself", () => sources.addressOf("mallory") === undefined);
     expect(sources.addressOf("victim")).toBe(victims);
-  }, 60_000);
+  });
 
   it("claims an address that no block has in vain, whatever its pod is, until kubelet says that it has it", async () => {
     const token = await tenant();
@@ -274,7 +241,7 @@ describe("A tenant who may patch pods", () => {
     expect((await cluster.api("PATCH", path, { status })).status).toBe(200);
     await until("kubelet's word", () => sources.addressOf("mallory") === "172.31.0.9");
     expect(sources.joined.refused()).toEqual([]);
-  }, 120_000);
+  });
 
   it("A4: makes two pods of host scope that claim one address, which is nobody's until kubelet has spoken", async () => {
     const token = await tenant();
@@ -294,7 +261,7 @@ describe("A tenant who may patch pods", () => {
     expect([sources.joined.conflicts(), sources.addressOf("mallory")]).toEqual([[], undefined]);
     await annotate(token, "mallory", { [POD_IP]: "10.8.2.5/32" });
     await until("a claim outside of the range", () => sources.joined.refused()[0]?.reason.includes("outside of its node's range") === true);
-  }, 60_000);
+  });
 });
 
 describe("While the API server does not answer, the sources of policy", () => {
@@ -307,7 +274,7 @@ describe("While the API server does not answer, the sources of policy", () => {
     await proxy.refuse();
     await until("the gap", () => sources.joined.gap !== undefined);
     expect(sources.joined.gap).toMatch(/^changes of .* are not being heard of/);
-    await cluster.api("DELETE", `${POLICIES}/namespaces/${NAMESPACE}/networkpolicies/first`);
+    await removePolicy("first");
     await makePolicy("third");
     await cluster.remove("v1", "pods", "web", NAMESPACE);
     // A new API server remembers no events, and etcd no longer has those before the compaction.
@@ -320,7 +287,7 @@ describe("While the API server does not answer, the sources of policy", () => {
     await sources.joined.untilSynced(AbortSignal.timeout(60_000));
     await until("what changed", () => [...sources.sink.policies.keys()].sort().join() === `${NAMESPACE}/second,${NAMESPACE}/third`);
     await until("the deleted pod", () => sources.sink.peers.size === 0);
-  }, 120_000);
+  });
 
   it("name what the account may not do, with the manifest that allows it", async () => {
     await using sources = await Sources.start("stranger");
@@ -331,5 +298,5 @@ describe("While the API server does not answer, the sources of policy", () => {
     await until("the other refusals", () => sources.joined.problems().length > 0);
     expect(sources.joined.problems()[0]).toContain("may not list NetworkPolicy (crd.projectcalico.org/v1, projectcalico.org/v3)");
     expect([sources.joined.isComplete, sources.sink.tellings]).toEqual([false, 0]);
-  }, 60_000);
+  });
 });

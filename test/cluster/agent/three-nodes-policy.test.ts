@@ -9,12 +9,10 @@ const POLICIES = `/apis/networking.k8s.io/v1/namespaces/${NAMESPACE}/networkpoli
 const LIMIT_MS = 60_000;
 
 const cluster = shared(startCluster);
-let world: ThreeNodes;
+const world = shared(() => ThreeNodes.create(cluster));
 let client: WorldPod;
 let web: WorldPod;
-afterAll(() => world?.[Symbol.asyncDispose]());
 beforeAll(async () => {
-  world = await ThreeNodes.create(cluster);
   await world.pool("pool4", "10.70.0.0/24", { vxlanMode: "CrossSubnet" });
   await world.pool("pool6", "fd70::/112", { vxlanMode: "CrossSubnet" });
   const [first, , third] = world.three;
@@ -22,12 +20,9 @@ beforeAll(async () => {
   const labelled = (app: string) => ({ labels: { app }, ports: [{ name: "http", protocol: "TCP", containerPort: 8080 }] });
   [client, web] = [await world.addPod(first, "client", {}, labelled("client")), await world.addPod(third, "web", {}, labelled("web"))];
   await until("the way to the other node", async () => (await world.connect(client, web.ipv4)) === "web", LIMIT_MS);
-}, 120_000);
+});
 
-async function apply(name: string, spec: object): Promise<void> {
-  const object = { apiVersion: "networking.k8s.io/v1", kind: "NetworkPolicy", metadata: { name, namespace: NAMESPACE }, spec };
-  expect((await cluster.api("POST", POLICIES, object)).status).toBe(201);
-}
+const apply = (name: string, spec: object) => cluster.createPolicy(name, { ...spec }, NAMESPACE);
 
 function policy({ host, agent }: Machine, ...args: readonly string[]) {
   return host.run([`${BIN_DIR}/tortiectl`, "policy", ...args, "--socket", agent.socket]);
@@ -78,7 +73,7 @@ it("policy explain judges both ends with policy and rule on the nodes of the pod
     expect(text).toContain(`${NAMESPACE}/web; selected by ${NAMESPACE}/web; from ${NAMESPACE}/client`);
     expect(text).not.toContain("note");
   }
-}, 120_000);
+});
 
 it("policy explain knows what a pod of another node calls its ports, where a rule names one, and takes the name in place of a number", async () => {
   await apply("web", { podSelector: { matchLabels: { app: "web" } }, ingress: [{ ports: [{ port: "http" }] }] });
@@ -99,7 +94,7 @@ it("policy explain knows what a pod of another node calls its ports, where a rul
     expect(text).not.toContain("note");
   }
   for (const text of await explained("grpc")) expect(text).toContain(`port "grpc" of ${NAMESPACE}/web: it names no port of TCP so`);
-}, 120_000);
+});
 
 it("A7: a pod whose annotation is late counts as any address until then, and its connection comes with a retransmission", async () => {
   const egress = [{ to: [{ podSelector: { matchLabels: { app: "web" } } }] }];
@@ -120,4 +115,4 @@ it("A7: a pod whose annotation is late counts as any address until then, and its
   await until("the SYN's drop", async () => (await drops()).includes(`${web.ipv4}:8080`), LIMIT_MS);
   await annotate(annotations);
   expect(await connecting).toBe("web");
-}, 120_000);
+});

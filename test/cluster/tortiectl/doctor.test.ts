@@ -5,6 +5,7 @@ import type { CheckResult, Report } from "../../../doctor/report.ts";
 import { finding, WELL } from "../../support/doctor.ts";
 import { shared } from "../../support/fixtures.ts";
 import { agentAccess, calicoDefinitions, ownDefinitions } from "../../support/kubernetes/manifests.ts";
+import { UNREAD_DEFINITION, UNREAD_PATH, unreadPolicyOf } from "../../support/kubernetes/resources.ts";
 import { LEGACY, startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { BIN_DIR } from "../../support/node.ts";
@@ -14,7 +15,6 @@ const cluster = shared(() => startCluster({ groups: [LEGACY] }));
 
 const AGENTS = "/apis/apps/v1/namespaces/kube-system/daemonsets";
 const LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
-const POLICIES = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies";
 const LABELS = { "k8s-app": "tortie-node" };
 
 async function ask(
@@ -367,38 +367,27 @@ const SPEC = {
 };
 
 it("network-policies and unread-policies: objects that nobody enforces, until somebody does", async () => {
-  const metadata = { name: "web", namespace: "default" };
-  await done("POST", POLICIES, { apiVersion: "networking.k8s.io/v1", kind: "NetworkPolicy", metadata, spec: { podSelector: {} } });
+  await cluster.createPolicy("web", { podSelector: {} });
   expect(await says("network-policies")).toEqual([expect.objectContaining({ status: "failed", word: "policy-unenforced" })]);
   await done("POST", AGENTS, agentSet("tortie:1", ["--policy", "off"]));
   expect(await says("network-policies")).toEqual(finding("failed", /the agents run with --policy off/, /--policy auto/));
   await done("DELETE", `${AGENTS}/tortie-node`);
   await done("POST", AGENTS, agentSet());
   expect(await says("network-policies")).toEqual(WELL);
-  await done("DELETE", `${POLICIES}/web`);
   expect(await says("unread-policies")).toEqual(WELL);
 });
 
 it("unread-policies: an object of a kind that nobody reads, until it is gone", async () => {
-  const group = "crd.projectcalico.org";
-  const names = { plural: "globalnetworkpolicies", kind: "GlobalNetworkPolicy", listKind: "GlobalNetworkPolicyList" };
-  const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
-  await done("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", {
-    apiVersion: "apiextensions.k8s.io/v1",
-    kind: "CustomResourceDefinition",
-    metadata: { name: `${names.plural}.${group}` },
-    spec: { group, names, scope: "Cluster", versions: [{ name: "v1", served: true, storage: true, schema }] },
-  });
-  const path = `/apis/${group}/v1/${names.plural}`;
-  const object = { apiVersion: `${group}/v1`, kind: names.kind, metadata: { name: "deny" }, spec: {} };
-  await until("the kind", async () => (await cluster.api("POST", path, object)).status === 201);
+  await cluster.apply(UNREAD_DEFINITION);
+  const deny = unreadPolicyOf("deny");
+  await until("the kind", async () => (await cluster.api("POST", UNREAD_PATH, deny)).status === 201);
   expect(await says("unread-policies")).toEqual([
     expect.objectContaining({
       status: "failed",
       word: "policy-unread",
-      message: expect.stringContaining(`${names.kind}.${group} (at least 1)`),
+      message: expect.stringContaining("GlobalNetworkPolicy.crd.projectcalico.org (at least 1)"),
     }),
   ]);
-  await done("DELETE", `${path}/deny`);
+  await done("DELETE", `${UNREAD_PATH}/deny`);
   expect(await says("unread-policies")).toEqual(WELL);
 });

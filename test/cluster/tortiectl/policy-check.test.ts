@@ -1,22 +1,15 @@
 /** `tortiectl policy check` beside a real API server: objects that nobody enforces are found, and not once the remedy was applied. */
-import { Agent } from "../../support/agent.ts";
+import type { Agent } from "../../support/agent.ts";
 import { shared } from "../../support/fixtures.ts";
 import { ApiServerNode } from "../../support/kubernetes/api-server-node.ts";
+import { UNREAD_DEFINITION, UNREAD_PATH, unreadPolicyOf } from "../../support/kubernetes/resources.ts";
 import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { BIN_DIR } from "../../support/node.ts";
 
 // Of its own: tests beside this one would be told of its policies.
 const cluster = shared(() => startCluster({ own: true }));
 
-const POLICIES = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies";
-const DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const GLOBAL = { plural: "globalnetworkpolicies", kind: "GlobalNetworkPolicy", listKind: "GlobalNetworkPolicyList" };
-
-async function start(world: ApiServerNode, ...more: readonly string[]): Promise<Agent> {
-  const kubeconfig = await cluster.kubeconfigFor("agent");
-  const args = ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig, "--max-controller-interval", "1", ...more];
-  return Agent.start(world.node, { args });
-}
+const start = (world: ApiServerNode, ...more: readonly string[]) => world.startAgent(["--max-controller-interval", "1", ...more]);
 
 interface Checked {
   readonly exit: number | null;
@@ -38,10 +31,8 @@ async function says(world: ApiServerNode, agent: Agent, exit: number, words: str
 }
 
 it("a NetworkPolicy is found while policy is off, and not once the agent enforces it", async () => {
-  await using world = await ApiServerNode.create(cluster);
-  await world.pool("pool4", "10.69.0.0/24");
-  const metadata = { name: "web", namespace: "default" };
-  await cluster.api("POST", POLICIES, { apiVersion: "networking.k8s.io/v1", kind: "NetworkPolicy", metadata, spec: { podSelector: {} } });
+  await using world = await ApiServerNode.create(cluster, { pools: ["10.69.0.0/24"] });
+  await cluster.createPolicy("web", { podSelector: {} });
   {
     await using agent = await start(world, "--policy", "off");
     await says(world, agent, 1, "policy-unenforced  there is at least 1 NetworkPolicy object");
@@ -50,31 +41,21 @@ it("a NetworkPolicy is found while policy is off, and not once the agent enforce
 
   await using agent = await start(world);
   await says(world, agent, 0, "ok  policy is enforced");
-  await cluster.api("DELETE", `${POLICIES}/web`);
-}, 120_000);
+});
 
 it("an object of a kind that nobody reads is found, named in status and log, and not once it is gone", async () => {
-  await using world = await ApiServerNode.create(cluster);
-  await world.pool("pool4", "10.69.0.0/24");
-  const group = "crd.projectcalico.org";
-  const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
-  await cluster.api("POST", DEFINITIONS, {
-    apiVersion: "apiextensions.k8s.io/v1",
-    kind: "CustomResourceDefinition",
-    metadata: { name: `${GLOBAL.plural}.${group}` },
-    spec: { group, names: GLOBAL, scope: "Cluster", versions: [{ name: "v1", served: true, storage: true, schema }] },
-  });
+  await using world = await ApiServerNode.create(cluster, { pools: ["10.69.0.0/24"] });
+  await cluster.apply(UNREAD_DEFINITION);
   await using agent = await start(world);
-  const path = `/apis/${group}/v1/${GLOBAL.plural}`;
-  const object = { apiVersion: `${group}/v1`, kind: GLOBAL.kind, metadata: { name: "deny" }, spec: {} };
-  await agent.until("the kind", async () => (await cluster.api("POST", path, object)).status === 201);
+  const deny = unreadPolicyOf("deny");
+  await agent.until("the kind", async () => (await cluster.api("POST", UNREAD_PATH, deny)).status === 201);
   await says(world, agent, 1, "policy-unread  objects exist that nobody enforces: GlobalNetworkPolicy.crd.projectcalico.org (at least 1)");
   const words = "at least 1 of GlobalNetworkPolicy.crd.projectcalico.org exists and is not enforced";
   expect((await world.node.run([`${BIN_DIR}/tortiectl`, "node", "status", "--socket", agent.socket])).stdout).toContain(words);
   await agent.until("the log", () => agent.log.includes(`error ${words}: Tortie reads NetworkPolicy of networking.k8s.io/v1 only`));
 
-  await cluster.api("DELETE", `${path}/deny`);
+  await cluster.api("DELETE", `${UNREAD_PATH}/deny`);
   await says(world, agent, 0, "ok  policy is enforced");
   await agent.until("the log", () => agent.log.includes("there are no policies of other kinds any more"));
   expect(agent.log.split(words)).toHaveLength(2);
-}, 120_000);
+});

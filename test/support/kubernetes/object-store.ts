@@ -68,7 +68,7 @@ export class ObjectStore {
     if (left?.metadata.finalizers !== undefined) await this.#request("PATCH", path, { metadata: { finalizers: null } });
   }
 
-  /** Deletes what tests made: Calico's objects of these groups, virtual machines, endpoints, pods, nodes, events, DaemonSets and namespaces. */
+  /** Deletes what tests made: Calico's objects of these groups, objects of the kinds below, and namespaces. */
   async wipe(groups: readonly CalicoGroup[]): Promise<void> {
     const kinds: readonly (readonly [string, string])[] = [
       ...groups.flatMap((group) => calicoPlurals(group).map((plural) => [group, plural] as const)),
@@ -78,6 +78,7 @@ export class ObjectStore {
       ["v1", "nodes"],
       ["v1", "events"],
       ["apps/v1", "daemonsets"],
+      ["networking.k8s.io/v1", "networkpolicies"],
     ];
     await Promise.all(
       kinds.map(async ([apiVersion, plural]) => {

@@ -64,6 +64,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
   "rbac.authorization.k8s.io/v1 ClusterRoleBinding": { plural: "clusterrolebindings" },
   "rbac.authorization.k8s.io/v1 Role": { plural: "roles", isNamespaced: true },
   "rbac.authorization.k8s.io/v1 RoleBinding": { plural: "rolebindings", isNamespaced: true },
+  "networking.k8s.io/v1 NetworkPolicy": { plural: "networkpolicies", isNamespaced: true },
   "coordination.k8s.io/v1 Lease": { plural: "leases", isNamespaced: true },
   "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy": { plural: "validatingadmissionpolicies", hasStatusPath: true },
   "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding": { plural: "validatingadmissionpolicybindings" },
@@ -92,12 +93,12 @@ function calicoKinds(group: CalicoGroup, configuration: Readonly<Record<string, 
   return Object.fromEntries(Object.entries(kinds).map(([kind, plural]) => [`${group} ${kind}`, { plural }]));
 }
 
-/** Plurals of one Calico group. */
 /** The singleton `default` that says how addresses are given out. */
 export function ipamConfigurationOf(group: CalicoGroup): { readonly kind: string; readonly plural: string } {
   return group === LEGACY ? { kind: "IPAMConfig", plural: "ipamconfigs" } : { kind: "IPAMConfiguration", plural: "ipamconfigurations" };
 }
 
+/** Plurals of one Calico group. */
 export function calicoPlurals(group: CalicoGroup): readonly string[] {
   return Object.entries(KINDS).flatMap(([key, { plural }]) => (key.startsWith(`${group} `) ? [plural] : []));
 }
@@ -176,4 +177,36 @@ export interface PoolOptions extends Fields {
   readonly cidr?: string;
   readonly finalizers?: readonly string[];
   readonly status?: Fields;
+}
+
+export function networkPolicyOf(name: string, spec: Fields, namespace: string): ApiObject {
+  return { apiVersion: "networking.k8s.io/v1", kind: "NetworkPolicy", metadata: { name, namespace }, spec };
+}
+
+const UNREAD = { plural: "globalnetworkpolicies", kind: "GlobalNetworkPolicy", listKind: "GlobalNetworkPolicyList" };
+
+/** Defines a kind of policies that nobody here enforces. */
+export const UNREAD_DEFINITION: ApiObject = {
+  apiVersion: "apiextensions.k8s.io/v1",
+  kind: "CustomResourceDefinition",
+  metadata: { name: `${UNREAD.plural}.crd.projectcalico.org` },
+  spec: {
+    group: "crd.projectcalico.org",
+    names: UNREAD,
+    scope: "Cluster",
+    versions: [
+      {
+        name: "v1",
+        served: true,
+        storage: true,
+        schema: { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } },
+      },
+    ],
+  },
+};
+
+export const UNREAD_PATH = `/apis/${LEGACY}/${UNREAD.plural}`;
+
+export function unreadPolicyOf(name: string): ApiObject {
+  return { apiVersion: LEGACY, kind: UNREAD.kind, metadata: { name }, spec: {} };
 }

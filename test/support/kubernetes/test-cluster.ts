@@ -20,6 +20,7 @@ import {
   type CalicoGroup,
   type Fields,
   LEGACY,
+  networkPolicyOf,
   type PodOptions,
   type PoolOptions,
   podOf,
@@ -151,6 +152,9 @@ export class TestCluster implements AsyncDisposable {
   createPool(name: string, options: PoolOptions = {}): Promise<StoredObject> {
     return this.apply(poolOf(name, options));
   }
+  createPolicy(name: string, spec: Fields, namespace = "default"): Promise<StoredObject> {
+    return this.apply(networkPolicyOf(name, spec, namespace));
+  }
   createNode(
     name: string,
     labels: Readonly<Record<string, string>> = {},
@@ -186,7 +190,7 @@ export class TestCluster implements AsyncDisposable {
     return together(lists);
   }
 
-  /** Deletes every Calico and KubeVirt object, pod, node, and namespace that a test made. The datastore is then not ready (`setReady`). */
+  /** Deletes every Calico and KubeVirt object, network policy, pod, node, and namespace that a test made. The datastore is then not ready (`setReady`). */
   reset(): Promise<void> {
     return this.objects.wipe(this.groups);
   }
