@@ -13,7 +13,6 @@ import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 
 const ANNOTATION = { metadata: { annotations: { seen: "yes" } } };
-const TOKENS = "/api/v1/namespaces/kube-system/serviceaccounts";
 const ENDPOINT_KIND = "tortie.dev/v1alpha1";
 
 /** Of the agents' pods, by their nodes. */
@@ -26,7 +25,7 @@ beforeAll(async () => {
     await cluster.createPod(`agent-${node}`, { namespace: "kube-system", node, serviceAccountName: "tortie-node" });
     await cluster.createPod(`web-${node}`, { node });
     await cluster.apply(endpointOf(node));
-    agents.set(node, await tokenOf("tortie-node", { kind: "Pod", apiVersion: "v1", name: `agent-${node}` }));
+    agents.set(node, await tokenOfPod(`agent-${node}`));
   }
   // The policy has effect a moment after it was stored.
   await until("the policy", async () => (await writesNode(agentOf("evil"), "good")).status === 403);
@@ -38,15 +37,9 @@ function agentOf(node: string): string {
   return token;
 }
 
-async function tokenOf(account: string, boundObjectRef?: object): Promise<string> {
-  const answer = await cluster.api("POST", `${TOKENS}/${account}/token`, tokenRequest({ boundObjectRef }));
-  const token = memberAt(answer.body, "status", "token");
-  if (typeof token !== "string") throw new Error(answer.text);
-  return token;
-}
-
-function tokenRequest(spec: object): object {
-  return { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec };
+/** As the kubelet mounts it into a pod of the agent. */
+function tokenOfPod(name: string): Promise<string> {
+  return cluster.tokenOf("tortie-node", { boundObjectRef: { kind: "Pod", apiVersion: "v1", name } });
 }
 
 function endpointOf(node: string, name = `web-${node}`) {
@@ -97,8 +90,9 @@ describe("a token of one node's agent", () => {
   });
 
   it("S5: has the plugins' tokens for its own node alone, and for a day at most", async () => {
-    const ask = async (spec: object) =>
-      (await cluster.apiAs(agentOf("evil"), "POST", `${TOKENS}/calico-cni-plugin/token`, tokenRequest(spec))).status;
+    const path = "/api/v1/namespaces/kube-system/serviceaccounts/calico-cni-plugin/token";
+    const request = { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest" };
+    const ask = async (spec: object) => (await cluster.apiAs(agentOf("evil"), "POST", path, { ...request, spec })).status;
     const bound = (name: string) => ({ boundObjectRef: { kind: "Node", apiVersion: "v1", name } });
     expect(await ask({ ...bound("evil"), expirationSeconds: 86_400 })).toBe(201);
     expect(await ask({ ...bound("evil"), expirationSeconds: 86_401 })).toBe(403);
@@ -110,12 +104,12 @@ describe("a token of one node's agent", () => {
 
 describe("a token without a node", () => {
   it("S1: writes nothing as the agent, and as the plugins what their role says", async () => {
-    const agent = await tokenOf("tortie-node");
+    const agent = await cluster.tokenOf("tortie-node");
     const refused = await writesNode(agent, "evil");
     expect(refused.status).toBeGreaterThanOrEqual(400);
     expect(refused.text).toContain("the token names no node");
     expect((await writesPod(agent, "evil")).status).toBeGreaterThanOrEqual(400);
-    expect((await writesPod(await tokenOf("calico-cni-plugin"), "good")).status).toBe(200);
+    expect((await writesPod(await cluster.tokenOf("calico-cni-plugin"), "good")).status).toBe(200);
   });
 
   it("S1: is somebody else's business: administrators write as before", async () => {
@@ -129,7 +123,7 @@ describe("the plugins' token of the installer", () => {
     await cluster.createNode("leaving");
     await cluster.createPod("agent-leaving", { namespace: "kube-system", node: "leaving", serviceAccountName: "tortie-node" });
     await cluster.createPod("web-leaving", { node: "leaving" });
-    const agent = await tokenOf("tortie-node", { kind: "Pod", apiVersion: "v1", name: "agent-leaving" });
+    const agent = await tokenOfPod("agent-leaving");
     host.addServiceAccount(agent, readFileSync(cluster.caPath, "utf8"));
 
     const run = await host.install({ ...inCluster(), KUBERNETES_NODE_NAME: "leaving" });

@@ -5,7 +5,6 @@
  */
 import { resolve } from "node:path";
 import { renderFolder } from "../../../scripts/manifests/kustomization.ts";
-import { Agent } from "../../support/agent.ts";
 import { shared } from "../../support/fixtures.ts";
 import { ApiServerNode, NAMESPACE } from "../../support/kubernetes/api-server-node.ts";
 import { agentAccess, apiObjects, pluginAccess } from "../../support/kubernetes/manifests.ts";
@@ -18,8 +17,7 @@ const OUTSIDE_OF_CALICO = /^(|tortie\.dev|kubevirt\.io)$/;
 
 describe("the plugins' account", () => {
   it("has every right that the life of pods needs, and outside of Calico's groups needs what it has", async () => {
-    await using node = await ApiServerNode.create(cluster);
-    await node.pool("pool4", "10.60.0.0/26");
+    await using node = await ApiServerNode.create(cluster, { pools: ["10.60.0.0/26"] });
     const since = await cluster.mark();
     await node.pod("pod");
     await node.add();
@@ -77,12 +75,10 @@ describe("the agent's account", () => {
   it("S5: has every right that the life of pods needs, and needs what it has", async () => {
     await using node = await ApiServerNode.create(cluster);
     const since = await cluster.mark();
-    const kubeconfig = await cluster.kubeconfigFor("agent");
-    const args = ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig, "--endpoint-objects", "--node-routes=vxlan"];
-    await using agent = await Agent.start(node.node, { args });
+    await using agent = await node.startAgent(["--endpoint-objects", "--node-routes=vxlan"]);
     await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod");
-    const conf = { ...agent.netconf, kubernetes: { kubeconfig } };
+    const conf = { ...agent.netconf, kubernetes: { kubeconfig: await cluster.kubeconfigFor("agent") } };
     await node.add({ conf });
     const object = () => cluster.get("tortie.dev/v1alpha1", "tortieendpoints", "pod", NAMESPACE);
     await agent.until("the object", async () => (await object()) !== undefined);
@@ -116,15 +112,15 @@ describe("the accounts of the overlay host-scope", () => {
     await using node = await ApiServerNode.create(own);
     await node.podCidrs("10.60.1.0/24");
     const since = await own.mark();
-    const kubeconfig = await own.kubeconfigFor("agent");
-    const args = ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig, "--ipam=host-scope", "--require-ipv4-pod-cidr"];
-    await using agent = await Agent.start(node.node, { args: [...args, "--node-routes=vxlan", "--endpoint-objects"] });
+    const flags = ["--ipam=host-scope", "--require-ipv4-pod-cidr", "--node-routes=vxlan", "--endpoint-objects"];
+    await using agent = await node.startAgent(flags);
     await node.pod("pod");
     const conf = { ...agent.netconf, ipam: { type: "tortie-host-scope" } };
     await node.add({ conf });
     await node.del({ conf });
-    await node.add({ conf: { ...conf, kubernetes: { kubeconfig } } });
-    await node.del({ conf: { ...conf, kubernetes: { kubeconfig } } });
+    const kubernetes = { kubeconfig: await own.kubeconfigFor("agent") };
+    await node.add({ conf: { ...conf, kubernetes } });
+    await node.del({ conf: { ...conf, kubernetes } });
     await agent.stop();
 
     const [ofAgent, ofPlugins] = [await usedBy(own, "tortie-node", since), await usedBy(own, "calico-cni-plugin", since)];
