@@ -5,10 +5,11 @@
 import { join } from "node:path";
 import { ControllerTerm } from "../../support/controller-term.ts";
 import { shared } from "../../support/fixtures.ts";
-import { startCluster } from "../../support/kubernetes/test-cluster.ts";
+import { LEGACY, startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { BIN_DIR, Node } from "../../support/node.ts";
 import { type Machine, NAMESPACE, ThreeNodes, type WorldPod } from "../../support/three-nodes.ts";
+import { nameOf, ordinals, putBlock } from "../ipam-plugin/calico-objects.ts";
 
 const LIMIT_MS = 60_000;
 const wait = (what: string, isSo: () => Promise<boolean>) => until(what, isSo, LIMIT_MS);
@@ -70,7 +71,7 @@ const isAnswered = (answer: { readonly isAnswered: boolean }) => answer.isAnswer
 
 /** Handles of the addresses that are a node's, and "block" for each of its blocks, in order. */
 async function heldBy(node: string): Promise<string[]> {
-  const blocks = await cluster.list("crd.projectcalico.org/v1", "ipamblocks");
+  const blocks = await cluster.list(LEGACY, "ipamblocks");
   return blocks
     .flatMap(({ spec }) => {
       const { affinity, attributes } = spec as { affinity?: string; attributes: { handle_id?: string; secondary?: { node?: string } }[] };
@@ -78,25 +79,6 @@ async function heldBy(node: string): Promise<string[]> {
       return [...(affinity === `host:${node}` ? ["block"] : []), ...handles];
     })
     .sort();
-}
-
-/** An empty block of a node. */
-/** A block of a node, whose first address is the node's end of the tunnel. */
-function blockOf(cidr: string, node: string) {
-  const secondary = { node, type: "vxlanTunnelAddress" };
-  return {
-    apiVersion: "crd.projectcalico.org/v1",
-    kind: "IPAMBlock",
-    metadata: { name: cidr.replace(/[./]/g, "-") },
-    spec: {
-      cidr,
-      affinity: `host:${node}`,
-      allocations: [0, ...Array.from({ length: 63 }, () => null)],
-      unallocated: Array.from({ length: 63 }, (_, ordinal) => ordinal + 1),
-      attributes: [{ handle_id: `vxlan-tunnel-addr-${node}`, secondary }],
-      strictAffinity: false,
-    },
-  };
 }
 
 describe("Three nodes", () => {
@@ -152,7 +134,7 @@ describe("Three nodes", () => {
         expect((addr_info as { local?: string }[]).flatMap(({ local }) => local ?? [])).toEqual([address]);
       }
     }
-    const blocks = await cluster.list("crd.projectcalico.org/v1", "ipamblocks");
+    const blocks = await cluster.list(LEGACY, "ipamblocks");
     const attributes = blocks.flatMap(({ spec }) => spec?.attributes as { handle_id: string; secondary: unknown }[]);
     expect(
       attributes.filter(({ handle_id: handle }) => handle.includes("tunnel")).sort((a, b) => (a.handle_id < b.handle_id ? -1 : 1)),
@@ -302,12 +284,12 @@ describe("Three nodes", () => {
   it("talk to a node that is set up as Felix does it, here by iproute2, with a MAC that nobody has told it", async () => {
     await using calico = await Node.create();
     await world.attach(calico, "calico4", { subnet: 2, host: 4 });
-    const taken = (await cluster.list("crd.projectcalico.org/v1", "ipamblocks")).map(({ spec }) => spec?.cidr);
+    const taken = (await cluster.list(LEGACY, "ipamblocks")).map(({ spec }) => spec?.cidr);
     const first = [0, 64, 128, 192].find((start) => !taken.includes(`10.70.0.${start}/26`)) ?? 0;
     const [end, pod] = [`10.70.0.${first}`, `10.70.0.${first + 9}`];
     await setUpAsFelixDoes(calico, end, pod, machines[0]);
-    const block = blockOf(`${end}/26`, "calico4");
-    await cluster.apply(block);
+    const tunnel = { handle_id: "vxlan-tunnel-addr-calico4", secondary: { node: "calico4", type: "vxlanTunnelAddress" } };
+    await putBlock({ cluster, group: LEGACY }, `${end}/26`, { affinity: "host:calico4", ...ordinals({ 0: 0 }), attributes: [tunnel] });
     const annotations = { "projectcalico.org/IPv4Address": "172.20.2.4/24", "projectcalico.org/IPv4VXLANTunnelAddr": end };
     await cluster.apply({ apiVersion: "v1", kind: "Node", metadata: { name: "calico4", annotations }, spec: {} });
 
@@ -316,7 +298,7 @@ describe("Three nodes", () => {
     await wait("the way within the subnet", async () => (await machines[2].wayTo(pod)) === "via 172.20.2.4 dev eth0");
 
     await cluster.remove("v1", "nodes", "calico4");
-    await cluster.remove(block.apiVersion, "ipamblocks", block.metadata.name);
+    await cluster.remove(LEGACY, "ipamblocks", nameOf(`${end}/26`));
     await wait("the end of the way", async () => !(await machines[0].routes(4)).some((route) => route.includes(`via ${end} `)));
   });
 
