@@ -81,33 +81,21 @@ class NamespacesAsNodes implements World {
 }
 
 const cluster = shared(startCluster);
-let three: ThreeNodes;
+const three = shared(() => ThreeNodes.create(cluster));
 let world: NamespacesAsNodes;
-afterAll(() => three?.[Symbol.asyncDispose]());
 beforeAll(async () => {
-  three = await ThreeNodes.create(cluster);
   await three.pool("pool4", "10.70.0.0/24", { vxlanMode: "CrossSubnet" });
   await three.pool("pool6", "fd70::/112", { vxlanMode: "CrossSubnet" });
   await Promise.all(three.machines.map((machine) => machine.startAgent()));
-  await until(
-    "the tunnels",
-    async () =>
-      (await Promise.all(three.machines.map((machine) => machine.annotations()))).every(
-        (one) => "projectcalico.org/IPv6VXLANTunnelAddr" in one,
-      ),
-    LIMIT_MS,
-  );
-  await until(
-    "the MTU",
-    async () => (await Promise.all(three.machines.map((machine) => machine.mtuFile()))).every((text) => text === "1430"),
-    LIMIT_MS,
-  );
+  const all = <T>(ask: (machine: Machine) => Promise<T>) => Promise.all(three.machines.map(ask));
+  const hasTunnels = async () => (await all((one) => one.annotations())).every((one) => "projectcalico.org/IPv6VXLANTunnelAddr" in one);
+  await until("the tunnels", hasTunnels, LIMIT_MS);
+  await until("the MTU", async () => (await all((one) => one.mtuFile())).every((text) => text === "1430"), LIMIT_MS);
   world = new NamespacesAsNodes(three);
   const spec = { podSelector: { matchLabels: LABELS.closed }, ingress: [{ ports: [{ protocol: "TCP", port: world.ports.serve }] }] };
-  const object = { apiVersion: "networking.k8s.io/v1", kind: "NetworkPolicy", metadata: { name: "closed", namespace: NAMESPACE }, spec };
-  expect((await cluster.api("POST", `/apis/networking.k8s.io/v1/namespaces/${NAMESPACE}/networkpolicies`, object)).status).toBe(201);
+  await cluster.createPolicy("closed", spec, NAMESPACE);
   await world.make();
-}, 180_000);
+});
 
 function tried(...only: readonly Check[]): Promise<readonly CheckResult[]> {
   const options = { only: only.length === 0 ? undefined : only, timeoutMs: 4_000, signal: new AbortController().signal };
@@ -134,7 +122,7 @@ it("passes between all of them, by routes and by VXLAN, with policy in force", a
     ...both("path-mtu", DIRECTIONS),
     ...["source-check", "policy"].flatMap((check) => both(check, own)),
   ]);
-}, 180_000);
+});
 
 /** Breaks something while the agents stand still, so that they do not mend it, and makes it whole again. */
 async function broken<T>(breakIt: readonly [Machine["host"], string], mend: string, look: () => Promise<T>): Promise<T> {
@@ -173,14 +161,14 @@ describe("a fault between the nodes", () => {
       expect(text).toMatch(
         /other-node .*IPv4: .*node node2 has no route of its own to 10\.70\.0\.\d+ of node node\d, and hands it to the router 172\.20\.1\.254.*next tortiectl node status on node2/,
       );
-  }, 120_000);
+  });
 
   it("a firewall that closes the tunnel's port is told from a missing route", async () => {
     const script = "nft 'table inet closed { chain c { type filter hook forward priority 0; udp dport 4789 drop; }; }'";
     const found = failuresOf(await broken([three.router, script], "nft delete table inet closed", () => tried("other-node")));
     expect(found.map((text) => text.replace(/:.*/, ""))).toEqual(both("other-node", DIRECTIONS.slice(1)));
     for (const text of found) expect(text).toMatch(/the tunnel's packets get lost between the nodes next let UDP port 4789 pass/);
-  }, 120_000);
+  });
 
   it("a path that carries less than the pods' MTU, and says nothing, is found though connections come about", async () => {
     const [first] = three.three;
@@ -195,7 +183,7 @@ describe("a fault between the nodes", () => {
     expect(found.map((text) => text.replace(/:.*/, ""))).toEqual(expect.arrayContaining(both("path-mtu", ["node node1 to node2"])));
     for (const text of found)
       expect(text).toMatch(/^path-mtu .*get lost, small ones pass: the path carries less than 1430 bytes.*next set "mtu" of the list/);
-  }, 120_000);
+  });
 });
 
 it("a policy whose rule is gone from the kernel is found, since somebody has promised to enforce it", async () => {
@@ -204,7 +192,7 @@ it("a policy whose rule is gone from the kernel is found, since somebody has pro
   const found = failuresOf(await broken([first.host, script], "true", () => tried("policy")));
   expect(found.map((text) => text.replace(/:.*/, ""))).toEqual(both("policy", ["node node1"]));
   for (const text of found) expect(text).toMatch(/a port that a policy closes answers, although policy is on next tortiectl policy check/);
-}, 120_000);
+});
 
 /** Runs the pods of the command's tests as far as kubelets would: real ADDs, the pods' own commands, and their status. */
 class Kubelets implements AsyncDisposable {
@@ -299,22 +287,18 @@ describe("the command in a cluster", () => {
     expect(await areGoing()).toBe(true);
     const child = command("--json", "--node", "node1", "--node", "elsewhere", "--image", "tortie:1");
     expect(await reported(child)).toMatchObject({ error: { word: "option-invalid", message: "--node: there is no node elsewhere" } });
-  }, 180_000);
+  });
 
-  it.each(["SIGINT", "SIGTERM"] as const)(
-    "removes its namespace at %s, says so and ends with 1",
-    async (signal) => {
-      await using kubelets = new Kubelets(three);
-      const child = command(...CHOSEN);
-      await until("pods on both nodes", () => kubelets.nodes.size === 2, LIMIT_MS);
-      expect(await areGoing()).toBe(false);
-      child.kill(signal);
-      expect(await child.exited).toBe(1);
-      expect(await new Response(child.stderr).text()).toContain("interrupted: the pods of the test are being removed");
-      expect(await areGoing()).toBe(true);
-    },
-    120_000,
-  );
+  it.each(["SIGINT", "SIGTERM"] as const)("removes its namespace at %s, says so and ends with 1", async (signal) => {
+    await using kubelets = new Kubelets(three);
+    const child = command(...CHOSEN);
+    await until("pods on both nodes", () => kubelets.nodes.size === 2, LIMIT_MS);
+    expect(await areGoing()).toBe(false);
+    child.kill(signal);
+    expect(await child.exited).toBe(1);
+    expect(await new Response(child.stderr).text()).toContain("interrupted: the pods of the test are being removed");
+    expect(await areGoing()).toBe(true);
+  });
 
   it("warns that nobody enforces policies where nobody has promised it, and the closed port answers", async () => {
     const [first] = three.three;
@@ -329,5 +313,5 @@ describe("the command in a cluster", () => {
     expect(await child.exited).toBe(0);
     await first.stopAgent();
     await first.startAgent();
-  }, 120_000);
+  });
 });
