@@ -1,15 +1,17 @@
 /** `tortiectl datastore migrate` between real stores: SQLite, etcd and an API server. */
-import { type ChildProcess, execFile, spawn } from "node:child_process";
+
+import { type ChildProcess, spawn } from "node:child_process";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import { openKubernetesDatastore } from "../../../lib/datastore/kubernetes/kubernetes-datastore.ts";
 import { openLocalDatastore } from "../../../lib/datastore/local/local-datastore.ts";
-import { startEtcd, type TestEtcd } from "../../support/etcd/etcd.ts";
+import { startEtcd } from "../../support/etcd/etcd.ts";
 import { EtcdFaultProxy } from "../../support/etcd/fault-proxy.ts";
-import { fresh, TemporaryDirectory } from "../../support/fixtures.ts";
-import { startCluster, type TestCluster } from "../../support/kubernetes/test-cluster.ts";
+import { fresh, shared, TemporaryDirectory } from "../../support/fixtures.ts";
+import { type EndedProgram, runProgram } from "../../support/kubernetes/process.ts";
+import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { BIN_DIR } from "../../support/node.ts";
 import { samplePool } from "../../support/samples.ts";
@@ -22,38 +24,23 @@ const PODS = 40;
 /** Requests to the API server under way together. */
 const AT_ONCE = 8;
 
-let cluster: TestCluster;
-let etcd: TestEtcd;
+const cluster = shared(startCluster);
+const etcd = shared(startEtcd);
 const dir = fresh(() => new TemporaryDirectory());
 let kubeconfig: string;
 
 beforeAll(async () => {
-  [cluster, etcd] = await Promise.all([startCluster(), startEtcd()]);
   kubeconfig = await cluster.kubeconfigFor("admin");
 });
 beforeEach(async () => {
   await Promise.all([cluster.reset(), etcd.clear()]);
 });
-afterAll(async () => {
-  await etcd[Symbol.asyncDispose]();
-  await cluster[Symbol.asyncDispose]();
-});
-
-interface Run {
-  readonly exit: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
 
 const environment = (servers = etcd.endpoints) => ({ ETCD_ENDPOINTS: servers, PATH: process.env.PATH ?? "" });
 const file = () => join(dir.path, "store.db");
 
-function tortiectl(args: readonly string[], env: Readonly<Record<string, string>> = environment()): Promise<Run> {
-  return new Promise((done) => {
-    execFile(join(BIN_DIR, "tortiectl"), args, { env, timeout: 240_000 }, (error, stdout, stderr) => {
-      done({ exit: typeof error?.code === "number" ? error.code : error === null ? 0 : -1, stdout, stderr });
-    });
-  });
+function tortiectl(args: readonly string[], env: Readonly<Record<string, string>> = environment()): Promise<EndedProgram> {
+  return runProgram(join(BIN_DIR, "tortiectl"), args, env);
 }
 
 function migrateArgs(from: Place, to: Place, config = kubeconfig): readonly string[] {
@@ -62,11 +49,11 @@ function migrateArgs(from: Place, to: Place, config = kubeconfig): readonly stri
   return ["datastore", "migrate", ...places, "--settle", "0.1", "--record", record];
 }
 
-function migrate(from: Place, to: Place, ...options: readonly string[]): Promise<Run> {
+function migrate(from: Place, to: Place, ...options: readonly string[]): Promise<EndedProgram> {
   return tortiectl([...migrateArgs(from, to), ...options]);
 }
 
-function check(place: Place): Promise<Run> {
+function check(place: Place): Promise<EndedProgram> {
   const where = { local: ["--datastore", file()], etcdv3: ["--datastore", "etcdv3"], kubernetes: ["--kubeconfig", kubeconfig] }[place];
   return tortiectl(["ipam", "check", ...where, "--settle", "0", "--json"]);
 }
