@@ -2,7 +2,6 @@
  * The kills of test/fault/agent/killed-agent.test.ts with a real API server: addresses of blocks or of the node's range, pods' annotations
  * as records. Fewer points, since an agent that starts here reads its caches first.
  */
-import { Agent } from "../../support/agent.ts";
 import { recordsOf } from "../../support/agent-calls.ts";
 import {
   call,
@@ -18,8 +17,6 @@ import {
 import { shared } from "../../support/fixtures.ts";
 import { ApiServerNode, NAMESPACE } from "../../support/kubernetes/api-server-node.ts";
 import { startCluster } from "../../support/kubernetes/test-cluster.ts";
-
-jest.setTimeout(600_000);
 
 jest.setTimeout(600_000);
 
@@ -52,12 +49,8 @@ describe.each<KillMode<ApiServerNode>>([BLOCKS, HOST_SCOPE])("an agent on Kubern
     ["A-A07: ADD", pointOfAdd],
     ["A-A08: DEL", pointOfDel],
   ] as const)("%s leaves one complete attachment or nothing", async (title, point) => {
-    await using world = await ApiServerNode.create(cluster);
-    await world.pool("pool4", "10.67.0.0/24");
-    await world.pod("pod");
-    const kubeconfig = await cluster.kubeconfigFor("agent");
-    const args = ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig, ...mode.args];
-    await using agent = await Agent.start(world.node, { args });
+    await using world = await ApiServerNode.create(cluster, { pools: ["10.67.0.0/24"], pods: ["pod"] });
+    await using agent = await world.startAgent(mode.args);
     const pod = await world.sandbox();
     const stage: KillStage = {
       agent,
