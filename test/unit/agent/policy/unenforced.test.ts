@@ -1,7 +1,7 @@
 /** When the agent says that nobody enforces policies, and what it says (docs/explanation/limitations.md). */
 
 import { readFileSync } from "node:fs";
-import { judge, type PolicyFacts, warnOfPolicies } from "../../../../agent/observe/health.ts";
+import { judge, type PolicyFacts, warnOfPolicies } from "../../../../agent/policy/unenforced.ts";
 import { countOf } from "../../../../doctor/policy-objects.ts";
 import { Health } from "../../../../lib/resident/health.ts";
 import { Tasks } from "../../../../lib/resident/tasks.ts";
