@@ -4,7 +4,7 @@ import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 import { systemClock } from "../ipam-plugin/host.ts";
 import type { Environment } from "../lib/cni/protocol.ts";
-import { decodeNetworkConfig } from "../lib/config/decode.ts";
+import { decodeNetworkConfig, type NetworkConfig } from "../lib/config/decode.ts";
 import { configuredGroup } from "../lib/datastore/calico/codec.ts";
 import type { JsonObject } from "../lib/json/value.ts";
 import { createApiClient } from "../lib/kubernetes/client/client.ts";
@@ -34,9 +34,7 @@ const BURST_SECONDS = 2;
 export async function runController({ options, env, version }: ControllerInput): Promise<number> {
   const log = createAgentLog(options["log-level"], options["log-file"]);
   const signals = watchSignals(() => log.reopen());
-  const { kubeconfig, "api-qps": qps } = options;
-  const kubernetes: JsonObject = kubeconfig === undefined ? {} : { kubernetes: { kubeconfig } };
-  const config = decodeNetworkConfig({ datastore_type: "kubernetes", qps, burst: qps * BURST_SECONDS, ...kubernetes });
+  const config = clusterConfig(options);
   const api = resolveApiConfig(config, env);
   const identity = options.identity ?? `${hostname()}_${randomBytes(4).toString("hex")}`;
   log.info("tortie-controller begins", { version, identity });
@@ -90,4 +88,9 @@ export async function runController({ options, env, version }: ControllerInput):
   connection.close();
   await log.close();
   return 0;
+}
+
+function clusterConfig({ kubeconfig, "api-qps": qps }: ControllerOptions): NetworkConfig {
+  const kubernetes: JsonObject = kubeconfig === undefined ? {} : { kubernetes: { kubeconfig } };
+  return decodeNetworkConfig({ datastore_type: "kubernetes", qps, burst: qps * BURST_SECONDS, ...kubernetes });
 }

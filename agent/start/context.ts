@@ -80,7 +80,7 @@ const TRACES_GRACE_MS = 500;
  */
 export async function openContext({ options, env, version, reread }: AgentInput): Promise<AgentContext> {
   requirePrivileges();
-  const signals = watchSignals(() => reload());
+  const signals = watchSignals(() => readAgain(configuration, reread, log));
   await using stack = new AsyncDisposableStack();
   const run = runDirectory(options["run-dir"]);
   makeDirectories(run.path, RUN_MODE);
@@ -123,20 +123,21 @@ export async function openContext({ options, env, version, reread }: AgentInput)
     new Tasks({ maxIntervalMs: options["max-controller-interval"] * SECOND_MS, onRun: (run) => health.controllerRan(run) }),
   );
 
-  function reload(): void {
-    try {
-      const later = configuration.reread(reread());
-      log.reopen();
-      log.info("the configuration was read again", later.length === 0 ? {} : { "needs a restart": later.join(", ") });
-    } catch (error) {
-      log.error(`the configuration was not read again: ${messageOf(error)}`);
-    }
-  }
-
   const about = { options, env, version, node, bootId, run, state: state.path };
   const parts = { log, phase, configuration, health, controllers, host, dataplane, tracing, cluster, events };
   const made = stack.move();
   return { ...about, ...parts, ended: signals.ended, giveUp, [Symbol.asyncDispose]: () => made.disposeAsync() };
+}
+
+/** Reads the configuration again for SIGHUP, and opens the log again. One that is wrong changes nothing. */
+function readAgain(configuration: Configuration, reread: AgentInput["reread"], log: AgentLog): void {
+  try {
+    const later = configuration.reread(reread());
+    log.reopen();
+    log.info("the configuration was read again", later.length === 0 ? {} : { "needs a restart": later.join(", ") });
+  } catch (error) {
+    log.error(`the configuration was not read again: ${messageOf(error)}`);
+  }
 }
 
 /** Refuses to start without capabilities: the agent could serve its API and fail every ADD, which nobody would see at its start. */

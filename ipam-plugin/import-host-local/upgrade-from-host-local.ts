@@ -177,16 +177,8 @@ export function kubernetesCluster({ client, group, node, pluginDirectory }: Clus
       if (tunnelAddressOf(found) === address) return;
       const { resourceVersion } = metadataOf(found);
       const patch = { metadata: { resourceVersion, annotations: { [TUNNEL_ADDRESS]: address } } };
-      await send(
-        client,
-        {
-          method: "PATCH",
-          path: `${nodePath}/status`,
-          body: JSON.stringify(patch),
-          contentType: "application/strategic-merge-patch+json",
-        },
-        `Node(${node})`,
-      );
+      const contentType = "application/strategic-merge-patch+json";
+      await send(client, { method: "PATCH", path: `${nodePath}/status`, body: JSON.stringify(patch), contentType }, `Node(${node})`);
     },
     pause: () => writeInformation((nodes) => ({ nodes: [...nodes.filter((name) => name !== node), node], isReady: false })),
     isPausing: async () => pausingNodes(await readInformation()).includes(node),
