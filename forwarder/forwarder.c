@@ -103,7 +103,7 @@ _Noreturn static void become_program(char *const argv[]) {
   fail("execve");
 }
 
-/* The program waits for the answer from here on, on the same connection: to ask again would make the agent begin anew. */
+/* The program waits for the answer from here on, on the same connection: to ask again would make the agent begin once more. */
 _Noreturn static void let_program_wait(char *name, int agent) {
   char option[sizeof CALL_OPTION + 11];
   snprintf(option, sizeof option, CALL_OPTION "%d", agent);
@@ -190,7 +190,7 @@ static bool send_call(int agent, size_t length) {
   return true;
 }
 
-/* @return false where the connection ends before the whole answer has come, or it is none */
+/* @return false where the connection ends before the whole answer has come, or what comes is no answer */
 static bool receive_answer(int agent, char *name) {
   for (size_t length = 0, whole = ANSWER_HEADER; length < whole;) {
     bool is_quiet = !is_awake(agent, POLLIN);

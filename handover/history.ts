@@ -143,7 +143,7 @@ function parseEntry(line: string): HistoryEntry | undefined {
 
 interface Tail {
   readonly text: string;
-  /** Bytes of the whole file; 0 where it is none. */
+  /** Bytes of the whole file; 0 where it is no file. */
   readonly size: number;
 }
 

@@ -194,7 +194,7 @@ export const POLICY_OPERATIONS = {
   followPolicyDrops: {
     method: "GET",
     path: "/policy/drops/live",
-    summary: "Dropped packets as they come, a PolicyDrop on each line, or {missed} with how many a slow reader was not told of",
+    summary: "Dropped packets as they come, a PolicyDrop on each line, or {missed} with how many a slow reader missed",
     query: ENDPOINT,
     answers: { 200: Type.String() },
     contentType: "application/x-ndjson",

@@ -2,7 +2,7 @@
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 
 const PREFIX = "tortie_policy_";
-/** From one element changed to a table of a large cluster made anew. */
+/** From one changed element to the whole table of a large cluster. */
 const SECONDS = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 interface DropFigure {
@@ -69,7 +69,7 @@ export class PolicyMetrics {
     );
     this.#drops("drops_total", "Packets that policy has dropped", countersOf);
     this.#drops("drops_shown_total", "Dropped packets that were seen one by one", async (one) => one.drops.shown());
-    this.#counter("drops_missed_total", "Dropped packets that the kernel told of and that were not looked at", [], async (one) => [
+    this.#counter("drops_missed_total", "Dropped packets that the kernel reported and that were not looked at", [], async (one) => [
       { labels: {}, value: one.drops.missed },
     ]);
   }

@@ -1,6 +1,6 @@
 /**
  * Tells the policy engine which endpoints this node has and which pod each of them is: those of the records, and those whose ADD is under
- * way. Labels and ports come from the copy of this node's pods. An endpoint whose pod is not known yet is not told of, so it stays closed.
+ * way. Labels and ports come from the copy of this node's pods. The engine does not learn of an endpoint whose pod is not known yet, so it stays closed.
  *
  * A pod lends its labels to an endpoint of its own UID alone: a StatefulSet's pod comes back under the same name.
  */
@@ -124,12 +124,12 @@ export class PolicyEndpoints implements Disposable {
     this.#tell(hostInterface);
   }
 
-  /** Says whether the pod of this endpoint is known, so that it has been told of. */
+  /** Says whether the pod of this endpoint is known, so that the engine knows the endpoint. */
   isKnown(hostInterface: string): boolean {
     return this.#known.get(hostInterface)?.told !== undefined;
   }
 
-  /** Calls back each time that an endpoint has been told of. @returns what ends it */
+  /** Calls back each time that the engine has learnt of an endpoint. @returns what ends it */
   onTold(listener: () => void): () => void {
     this.#interested.add(listener);
     return () => this.#interested.delete(listener);

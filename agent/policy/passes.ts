@@ -40,7 +40,7 @@ export interface PassParts {
   readonly onRealised: (realised: Realised) => void;
   /** Called when the kernel holds everything that the engine was told until its last `take`. */
   readonly onHeld: () => void;
-  /** Called with the differences that a comparison mended although the engine had told of no change. */
+  /** Called with the differences that a comparison mended although the engine had reported no change. */
   readonly onDrift: (differences: readonly string[]) => void;
   readonly onPass?: (outcome: "success" | "failure", milliseconds: number) => void;
   readonly clock: Clock;
@@ -57,7 +57,7 @@ type Comparison = "start" | "failure" | "asked";
 
 export class Passes {
   readonly #parts: PassParts;
-  /** Events that the engine was told of, and how many of them the kernel holds. */
+  /** Events that the engine has heard, and how many of them the kernel holds. */
   #told = 0;
   #held = 0;
   #isOpen = false;
@@ -99,7 +99,7 @@ export class Passes {
     this.#go();
   }
 
-  /** Notes that the engine was told of something. */
+  /** Notes that the engine has heard something. */
   changed(): void {
     this.#told++;
     this.#go();

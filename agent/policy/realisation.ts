@@ -5,7 +5,7 @@
 import type { PolicySink } from "./sources/model.ts";
 
 interface Told {
-  /** By "namespace/name", the version that was told of; `undefined`: the policy is gone. */
+  /** By "namespace/name", the version that the engine has heard; `undefined`: the policy is gone. */
   readonly policies: Map<string, string | undefined>;
   /** Host ends. */
   readonly endpoints: Set<string>;
@@ -17,7 +17,7 @@ export class Realisations {
   /** Taken by passes that failed, or that are under way. */
   #taken: Told = nothing();
 
-  /** Notes the policies that the sink is told of. */
+  /** Notes the policies that the sink hears. */
   noting(sink: PolicySink): PolicySink {
     return {
       setNamespace: (name, labels) => sink.setNamespace(name, labels),
@@ -57,7 +57,7 @@ export class Realisations {
     return this.#held.get(policy);
   }
 
-  /** Says whether the kernel lacks something that was told of the policy. */
+  /** Says whether the kernel lacks something of what the engine has heard about the policy. */
   isAwaited(policy: string): boolean {
     return this.#told.policies.has(policy) || this.#taken.policies.has(policy);
   }

@@ -10,7 +10,7 @@ import { PolicyEvents } from "./events.ts";
 import type { PolicySources } from "./sources/model.ts";
 
 const INVALID = "policy-events";
-/** A policy that is invalid is told of this late at most. */
+/** A policy that is invalid is reported this late at most. */
 const INVALID_MS = 10_000;
 
 interface DropParts {

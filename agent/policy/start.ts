@@ -2,7 +2,7 @@
  * Decides whether policy is enforced on this node, and begins with it or ends it. Loaded unless `--policy` is off.
  *
  * It is on where there are policies to read, an API server or a directory, and where Felix does not enforce them. A node on which it was on
- * before stays so while its source is away. The decision is made anew now and then: Felix may come or go.
+ * before stays so while its source is away. The decision is repeated now and then: Felix may come or go.
  */
 import { addressesOfFlows, deleteFlows, flowsOf } from "../../dataplane/conntrack/flows.ts";
 import { hasFelixChains } from "../../dataplane/linux/host-facts.ts";

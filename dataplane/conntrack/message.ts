@@ -57,7 +57,7 @@ export function askForFlows(): Request {
   return request(IPCTNL_MSG_CT_GET, AF_UNSPEC, []);
 }
 
-/** Deletes this connection, and none that has the same addresses and ports by now. */
+/** Deletes this connection, and not a later one with the same addresses and ports. */
 export function deleteFlow({ family, key }: TrackedFlow): Request {
   return request(IPCTNL_MSG_CT_DELETE, numberOf(family), key);
 }

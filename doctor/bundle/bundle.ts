@@ -1,4 +1,4 @@
-/** Puts the parts of a bug report into one archive: each redacted and bounded, one that cannot be had replaced by why. */
+/** Puts the parts of a bug report into one archive: each redacted and bounded, one that cannot be read replaced by why. */
 import { messageOf } from "../../lib/errors/errors.ts";
 import type { Read } from "./reading.ts";
 import type { Redaction } from "./redact.ts";
@@ -16,7 +16,7 @@ export interface PartSummary {
   readonly bytes: number;
   /** There was more than the bounds allow. */
   readonly isCut: boolean;
-  /** Why it could not be had. */
+  /** Why it could not be read. */
   readonly missing?: string;
 }
 

@@ -27,7 +27,7 @@ export interface IdentityRecord extends LabelSet {
 }
 
 export interface StoredIdentity extends IdentityRecord {
-  /** Of its object; empty where it is none. */
+  /** Of its object; empty where there is no object. */
   readonly uid: string;
   readonly resourceVersion: string;
 }

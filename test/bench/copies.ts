@@ -1,5 +1,5 @@
 /**
- * Executables to be measured, as copies that are made anew now and then. Where a file happens to lie in the page cache, and for how long it
+ * Executables to be measured, as copies that are replaced now and then. Where a file happens to lie in the page cache, and for how long it
  * has lain there unused, makes up to 8 % of the time of a process that is over after 40 ms (docs/project/benchmarks.md): several copies say more
  * than many calls of one.
  */

@@ -219,7 +219,7 @@ describe("a cluster made by docs/how-to/install-cluster.md", () => {
 });
 
 describe("a cluster moved by docs/how-to/migrate-from-calico.md", () => {
-  /** What Calico's installer leaves; its plugin itself is not to be had, so that no pod may come to it. */
+  /** What Calico's installer leaves; its plugin itself is not available, so that no pod may come to it. */
   const CALICOS = "10-calico.conflist";
 
   it("gets its new pods' network from Tortie, and has Calico's list first again on the way back", async () => {

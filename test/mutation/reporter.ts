@@ -1,4 +1,4 @@
-/** Jest's report for tree.ts. Its own `--json` writes nothing where `--bail` ends a run; reporters are told of the end then too. */
+/** Jest's report for tree.ts. Its own `--json` writes nothing where `--bail` ends a run; reporters hear of the end then too. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 

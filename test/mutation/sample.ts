@@ -4,7 +4,7 @@
  * import its file, then, where they did not notice, against the system and fault tests of the folder. One that the compiler refuses does
  * not count, and neither does one of which nothing can be told; the next of the same seed takes its place.
  *
- * What was said stands in `.cache/mutation/` at once, so that a run that was cut goes on where it was; `--again` plays the survivors anew.
+ * What was said stands in `.cache/mutation/` at once, so that a run that was cut goes on where it was; `--again` plays the survivors again.
  */
 import { appendFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";

@@ -121,7 +121,7 @@ export async function pointOfRepeatedAdd(stage: KillStage, calls: string, when: 
   const { agent, pod } = stage;
   const story = { verb: "repeated add", calls, when };
   await expectEqually(tally, story, await call(stage, "add"), "");
-  // Without its end in the pod the link is made anew; with it only the record is written.
+  // Without its end in the pod the link is made again; with it only the record is written.
   if (when % 2 === 0) await agent.node.podIp(pod, "link", "delete", "eth0");
   const wasKilled = await isKilled({ ...stage, args: "IgnoreUnknown=1;OTHER=1" }, "add", calls, when);
   if (wasKilled) {

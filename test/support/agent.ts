@@ -188,7 +188,7 @@ export class Agent implements AsyncDisposable {
     else signalProcess(this.#child.pid, name);
   }
 
-  /** Starts it anew, with what it was started with, after it has ended. */
+  /** Starts it again, with what it was started with, after it has ended. */
   async restart(until: "local" | "ready" | "none" = this.#options.until ?? "ready"): Promise<void> {
     await this.stop();
     [this.#child, this.#ended] = this.#spawn();

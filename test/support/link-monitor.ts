@@ -11,7 +11,7 @@ export async function monitored(node: Node, family: Family, work: () => Promise<
   monitor.stdout.setEncoding("utf8").on("data", (chunk: string) => {
     text += chunk;
   });
-  // News come in order: a link that is told of shows that the monitor listens, and later that it has told everything before.
+  // News come in order: a link that it reports shows that the monitor listens, and later that it has told everything before.
   const reach = (mark: string) =>
     until(`the monitor to tell of ${mark}`, async () => {
       await node.ip("link", "add", mark, "type", "veth", "peer", "name", `${mark}-peer`);

@@ -7,7 +7,7 @@ export function openFilesIn(folder: string): readonly string[] {
       const path = readlinkSync(`/proc/self/fd/${descriptor}`);
       return path.startsWith(`${folder}/`) ? [path] : [];
     } catch {
-      // Closed by now, as that by which the folder was read.
+      // Closed since, like the one by which the folder was read.
       return [];
     }
   });

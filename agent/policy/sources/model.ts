@@ -48,20 +48,20 @@ export interface PolicySources extends AsyncDisposable {
   start(sink: PolicySink, onChange: () => void): void;
   /** Names the first source that is not read or not followed, and why; `undefined`: what the sink knows is what is so. */
   readonly gap: string | undefined;
-  /** Each source has been read once: what the sink was not told of is not there, and may be taken away from the kernel. Stays true. */
+  /** Each source has been read once: what the sink has not heard is not there, and may be taken away from the kernel. Stays true. */
   readonly isComplete: boolean;
   /** Waits until there is no gap. @throws the signal's reason */
   untilSynced(signal: AbortSignal): Promise<void>;
-  /** Waits until the sink was told of everything that was there when this was called: costs a list of each. @throws as they do */
+  /** Waits until the sink has heard everything that was there when this was called: costs a list of each. @throws as they do */
   caughtUp(signal: AbortSignal): Promise<void>;
   /**
-   * Tells of an endpoint of this node, which proves its addresses and makes its pod a peer before any server has told of it.
+   * Tells of an endpoint of this node, which proves its addresses and makes its pod a peer before any server knows of it.
    * @param hostInterface name of its host end
    */
   setOwn(hostInterface: string, endpoint: LocalEndpoint | undefined): void;
   /** Looks whether the sink needs ports of peers: to be called when it has taken its changes. */
   demand(): void;
-  /** @param key "namespace/name" @returns the pod, anywhere in the cluster, as the sink was told of it */
+  /** @param key "namespace/name" @returns the pod, anywhere in the cluster, as the sink has heard of it */
   peer(key: string): PeerPod | undefined;
   /** Names the pod, "namespace/name", whose address this is. */
   podAt(address: Address): string | undefined;

@@ -38,7 +38,7 @@ const COMMAND_MS = 15_000;
 /** Of a node's endpoints, how many show their log. */
 const MOST_LOGS = 300;
 
-/** @returns exit status: 0, since what could not be had is a finding too */
+/** @returns exit status: 0, since what could not be read is a finding too */
 export async function bundle(options: BundleOptions, terminal: Terminal): Promise<number> {
   if (!(options.maxSize > 0 && options.maxSize <= 1024)) throw new TortieError("option-invalid", "--max-size wants MiB, up to 1024");
   const made = new Date();

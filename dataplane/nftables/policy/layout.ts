@@ -51,7 +51,7 @@ const INPUT: BaseChain = { name: "input", type: "filter", hook: 1, priority: PRI
 export interface LayoutOptions {
   /** How the names of our host ends begin, such as "cali". */
   readonly prefixes: readonly string[];
-  /** The NFLOG group that is told of drops. */
+  /** The NFLOG group that hears of drops. */
   readonly logGroup: number;
 }
 

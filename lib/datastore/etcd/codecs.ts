@@ -108,7 +108,7 @@ export const affinityCodec: EtcdCodec<AffinityKey, BlockAffinity> = flatCodec<Af
   prepare: (json) => (json === "" ? "{}" : json),
   decode: (stored, key) => {
     const [, type, name = "", address = "", length = ""] = AFFINITY.exec(key) ?? [];
-    if (type !== "host" && type !== "virtual") throw new Error("its key is none of an affinity");
+    if (type !== "host" && type !== "virtual") throw new Error("its key is not that of an affinity");
     // Look-ups go by the key, so that there are no labels that could be missing.
     return { owner: { type, name }, cidr: `${address}/${length}`, state: affinityStateOf(stored), labelled: true };
   },

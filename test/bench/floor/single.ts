@@ -17,7 +17,7 @@ export interface Single {
 }
 
 /**
- * A list is answered from the API server's memory, which must first have seen every write to etcd, of whatever kind (KEP-2340): the
+ * A list is answered from the API server's memory, which must first have seen every write to etcd, of any kind (KEP-2340): the
  * server asks etcd how far it is, at most every 100 ms. So a list after somebody's write waits some 50 ms, and the lists behind it do
  * not. `caches fresh`: nobody waits, on either side; `a write`: there was one just before.
  */

@@ -309,7 +309,7 @@ describe("A-O03: a deletion that fails for ten minutes", () => {
     await eventually(agent, "a failed deletion", () => asked().includes("DELETE"));
     for (let minute = 0; minute < 10; minute++) await agent.clock.advance(60_000);
 
-    // The pod is made anew elsewhere; the agent of that node has replaced the object.
+    // The pod is made again elsewhere; the agent of that node has replaced the object.
     await cluster.remove("v1", "pods", "web", "default");
     await cluster.remove(API_VERSION, PLURAL, "web", "default");
     const successor = await cluster.createPod("web", { node: "node-b" });

@@ -5,7 +5,7 @@ import { ApiServerNode } from "../../support/kubernetes/api-server-node.ts";
 import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { BIN_DIR } from "../../support/node.ts";
 
-// Of its own: tests beside this one would be told of its policies.
+// Of its own: tests beside this one would see its policies.
 const cluster = shared(() => startCluster({ own: true }));
 
 describe("Policies that nobody enforces", () => {

@@ -253,7 +253,7 @@ describe("the ranges of a node on Kubernetes", () => {
     const ranges = start("node-a");
     await ranges.known();
     for (const name of ["a", "b", "c"]) await ranges.grant(name);
-    // A node's pod CIDR never changes: the object is made anew.
+    // A node's pod CIDR never changes: the object is made again.
     await cluster.remove("v1", "nodes", "node-a");
     await cluster.createNode("node-a", {}, { podCIDR: "10.2.0.0/24", podCIDRs: ["10.2.0.0/24"] });
     await until("the new range", () => ranges.ranges[0] === "10.2.0.0/24 spec" && ranges.waitsFor === undefined);

@@ -65,7 +65,7 @@ async function removedBy(records: readonly EndpointRecord[], waitsForList: boole
   });
   const afterEach: number[][] = [];
   for (let minute = 0; minute <= MANY_MINUTES; minute++) {
-    // A server that answers with an error fails the look; the next one begins anew.
+    // A server that answers with an error fails the look; the next one begins again.
     await sweep.run(NEVER).catch(() => undefined);
     afterEach.push([...removed]);
     await clock.advance(MINUTE_MS);

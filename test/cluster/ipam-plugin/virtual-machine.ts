@@ -35,7 +35,7 @@ export class VirtualMachine {
     return new VirtualMachine(world, machine, await world.cluster.apply(instanceOf(name, machine)));
   }
 
-  /** The instance is deleted and made anew, with another UID. */
+  /** The instance is deleted and made again, with another UID. */
   async renewInstance(): Promise<void> {
     await this.removeInstance();
     this.#instance = await this.#world.cluster.apply(instanceOf(this.#name, this.#machine));

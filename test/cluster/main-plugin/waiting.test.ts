@@ -1,4 +1,4 @@
-/** F1: what decides about an address is read when the node's lock is had, whatever changes while others hold it. */
+/** F1: what decides about an address is read when the node's lock is held, whatever changes while others hold it. */
 import { readFileSync } from "node:fs";
 import { fresh, shared } from "../../support/fixtures.ts";
 import { ApiServerNode } from "../../support/kubernetes/api-server-node.ts";

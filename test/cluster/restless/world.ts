@@ -18,9 +18,9 @@ export class ClusterWorld extends RestlessWorld {
   /** In a cluster that is the policy agent's. */
   protected override readonly isForwarding = false;
   readonly #pods: ApiServerNode;
-  /** Containers of pods that have another container by now. */
+  /** Containers of pods that have another container since. */
   readonly #podNames = new Map<string, string>();
-  /** Containers whose pod is gone from the server, or is another container's by now. */
+  /** Containers whose pod is gone from the server, or is another container's since. */
   readonly #withoutRecord = new Set<string>();
 
   /** Containers whose pods could not be removed, since the server was away. */

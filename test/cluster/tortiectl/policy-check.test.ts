@@ -6,7 +6,7 @@ import { UNREAD_DEFINITION, UNREAD_PATH, unreadPolicyOf } from "../../support/ku
 import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { BIN_DIR } from "../../support/node.ts";
 
-// Of its own: tests beside this one would be told of its policies.
+// Of its own: tests beside this one would see its policies.
 const cluster = shared(() => startCluster({ own: true }));
 
 const start = (world: ApiServerNode, ...more: readonly string[]) => world.startAgent(["--max-controller-interval", "1", ...more]);

@@ -30,7 +30,7 @@ export interface PodWishes {
   readonly annotations?: Readonly<Record<string, string>>;
   readonly hostNetwork?: boolean;
   readonly hostPort?: number;
-  /** Kubelet starts its containers anew when they have ended, in a new sandbox if need be. */
+  /** Kubelet starts its containers again when they have ended, in a new sandbox if need be. */
   readonly isRestarted?: boolean;
 }
 

@@ -77,7 +77,7 @@ export async function install(cluster: TestCluster): Promise<void> {
   }
 }
 
-/** The server answers 404 for a kind it has just been told of, and 429 for a while after its own start. */
+/** The server answers 404 for a kind it has just got, and 429 for a while after its own start. */
 export async function answersForEveryKind(cluster: TestCluster): Promise<void> {
   const calico = cluster.groups.flatMap((group) => calicoPlurals(group).map((plural) => [group, plural] as const));
   await Promise.all(

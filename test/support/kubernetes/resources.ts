@@ -103,7 +103,7 @@ export function calicoPlurals(group: CalicoGroup): readonly string[] {
   return Object.entries(KINDS).flatMap(([key, { plural }]) => (key.startsWith(`${group} `) ? [plural] : []));
 }
 
-/** What is known of an object's kind. @throws Error for a kind the harness has not been told of */
+/** What is known of an object's kind. @throws Error for a kind that the harness does not know */
 export function kindOf(object: Pick<ApiObject, "apiVersion" | "kind">): Kind {
   const kind = KINDS[`${object.apiVersion} ${object.kind}`];
   if (kind === undefined) throw new Error(`the harness does not know ${object.apiVersion} ${object.kind}: add it to resources.ts`);

@@ -65,7 +65,7 @@ export class SmallCluster {
     return this;
   }
 
-  /** What the filter is told by now. */
+  /** What the filter has been told so far. */
   get state(): PacketPolicy {
     this.engine.take();
     return this.engine.state;

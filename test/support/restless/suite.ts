@@ -1,5 +1,5 @@
 /**
- * Episodes in an order that a seed chooses, until the time is over, each judged from outside. After a violation the world is made anew, so
+ * Episodes in an order that a seed chooses, until the time is over, each judged from outside. After a violation the world is made again, so
  * that one defect does not hide the next. By hand: TORTIE_RESTLESS_SECONDS, TORTIE_RESTLESS_SEED, TORTIE_RESTLESS_EPISODES (a regular
  * expression), TORTIE_RESTLESS_TRACES (a folder for the calls and the agent's log of each episode that went wrong); TORTIE_TEST_BIN names the executables of another tree (CONTRIBUTING.md).
  */

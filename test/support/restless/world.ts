@@ -287,7 +287,7 @@ export abstract class RestlessWorld implements AsyncDisposable {
       network: NETWORK,
       containerId: id,
       ifname: "eth0",
-      // The path of a dead one's sandbox may be another's by now.
+      // The path of a dead one's sandbox may be another's since.
       sandbox: isDead && !this.sandboxes.has(pod) ? `${pod.name} (gone)` : pod.name,
       addresses,
       isChangedInside,

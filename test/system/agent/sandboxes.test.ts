@@ -1,5 +1,5 @@
 /**
- * An agent that would act on what it wrote down: sandboxes whose paths lead elsewhere by now, or never led anywhere for the agent (design,
+ * An agent that would act on what it wrote down: sandboxes whose paths lead elsewhere since, or never led anywhere for the agent (design,
  * invariant 16). Judged by the kernel of every namespace.
  */
 import { spawnSync } from "node:child_process";

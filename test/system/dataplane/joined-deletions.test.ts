@@ -37,7 +37,7 @@ describe("deletions that come together", () => {
       node,
       `for (const state of [${states.map(expressionOf).join(",")}]) await apply(state, false);
       const links = ${JSON.stringify(links)};
-      // The last is another container's by now.
+      // The last is another container's since.
       const removals = await Promise.all(links.map((link, index) => joined.remove(index === 11 ? { ...link, owner: { ...link.owner, containerId: "other" } } : link)));
       const left = (await joined.list()).map(({ hostInterface }) => hostInterface);
       const again = await Promise.all(links.slice(0, 11).map((link) => joined.remove(link)));

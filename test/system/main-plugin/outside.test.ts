@@ -54,7 +54,7 @@ describe("A pod of the local datastore", () => {
   });
 });
 
-/** With handles, so that a table that was made anew would show. */
+/** With handles, so that a table that was made again would show. */
 async function nftRuleset(node: Node): Promise<string> {
   const run = await node.run(["nft", "-a", "list", "ruleset"]);
   expect(run.exit).toBe(0);

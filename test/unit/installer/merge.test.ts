@@ -1,4 +1,4 @@
-/** What of an edited conflist stays when it is installed anew. */
+/** What of an edited conflist stays when it is installed again. */
 import { mergeConflists } from "../../../installer/merge.ts";
 
 const list = (...plugins: readonly Record<string, unknown>[]) => JSON.stringify({ name: "k8s-pod-network", cniVersion: "1.0.0", plugins });

@@ -47,7 +47,7 @@ describe("The files of an installation", () => {
 
     await whileWatched(settings, await install(settings, host.log), async () => {
       for (let round = 0; round < 3; round++) {
-        // In one line: each comparison that sees it writes it anew.
+        // In one line: each comparison that sees it writes it again.
         writeFileSync(list, JSON.stringify(edited));
         await until(() => host.said.filter((line) => line === `${list} written`).length === round + 2);
       }

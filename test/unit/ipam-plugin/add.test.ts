@@ -180,7 +180,7 @@ describe("IPAM ADD that fails", () => {
     await automatic.giveBack();
     await requested.giveBack();
     expect(await node.allocated()).toEqual({ "net1.c1": [kept.split("/")[0]] });
-    // Once more, when somebody else may have the address by now.
+    // Once more, when somebody else may have the address since.
     await node.add({ container: "c2", args: "IP=10.40.0.9" });
     await requested.giveBack();
     expect((await node.allocated())["net1.c2"]).toEqual(["10.40.0.9"]);

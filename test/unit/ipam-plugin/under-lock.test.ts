@@ -1,4 +1,4 @@
-/** What decides about an address is read when the node's lock is had, whatever changes while others hold it. */
+/** What decides about an address is read when the node's lock is held, whatever changes while others hold it. */
 import { join } from "node:path";
 import { takeNodeLock } from "../../../ipam-plugin/node-lock.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";

@@ -1,4 +1,4 @@
-/** What another program that makes the links is told of an attachment. */
+/** What another program that makes the links hears of an attachment. */
 import { add } from "../../../main-plugin/add.ts";
 import { resolveAddCall } from "../../../main-plugin/call.ts";
 import { hostFor } from "../../../main-plugin/serve.ts";

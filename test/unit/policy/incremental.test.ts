@@ -1,5 +1,5 @@
 /**
- * Holds that an engine which heard 200 random events one by one knows the same as one that is told of the result at once, and that whoever
+ * Holds that an engine which heard 200 random events one by one knows the same as one that hears the result at once, and that whoever
  * applies its changes gets its state. TORTIE_POLICY_SEQUENCES=1000 plays more sequences, TORTIE_POLICY_SEED begins elsewhere.
  */
 import { PolicyEngine } from "../../../policy/engine.ts";

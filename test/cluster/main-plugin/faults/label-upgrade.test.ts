@@ -24,7 +24,7 @@ describe("R1: an ADD of a certain address whose server goes away before the labe
       {
         kind: "before",
         action: async () => {
-          // The lock of the node is held by now.
+          // The lock of the node is already held.
           waiting = node.call("ADD", next);
           await way.close();
           way.proxy.breakConnections();

@@ -32,7 +32,7 @@ export class Way {
     return new Way(proxy, await proxy.kubeconfigFor("cni"), await connectNode(node, proxy));
   }
 
-  /** From a request on nobody answers, and whoever connects anew is refused. */
+  /** From a request on nobody answers, and new connections are refused. */
   stopAt({ nth, isDone }: Stop): this {
     // The operation's one connection stays when the listener goes, until the request has come.
     if (nth === 1) return this.#stop(1, () => this.proxy.breakConnections());

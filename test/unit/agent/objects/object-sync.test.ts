@@ -33,7 +33,7 @@ class World implements AsyncDisposable {
   /** "shop/web node2" where another node has made the object, "shop/web undefined" where that is over. */
   readonly foreign: string[] = [];
   readonly problems: string[] = [];
-  /** The watch has not told of the object yet. */
+  /** The watch has not shown the object yet. */
   isBlind = false;
   readonly jobs: DeleteJobs;
   readonly sync: ObjectSync;

@@ -1,4 +1,4 @@
-/** Which endpoints the policy engine is told of, and as which pods. */
+/** Which endpoints the policy engine learns of, and as which pods. */
 import { PolicyEndpoints } from "../../../../agent/policy/endpoints.ts";
 import type { EndpointRecord } from "../../../../handover/record.ts";
 import type { Pod } from "../../../../lib/kubernetes/objects.ts";

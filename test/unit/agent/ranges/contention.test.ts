@@ -11,7 +11,7 @@ function node(name: string, facts: Partial<NodeFacts> = {}): NodeFacts {
   return { name, createdAt: "2026-11-20T10:00:00Z", podCIDRs: [], podCIDR: "", annotations: {}, addresses: [], ...facts };
 }
 
-/** What node `b` is told of its range beside this other node. */
+/** What node `b` is told about its range beside this other node. */
 function beside(other: NodeFacts, isHeld = false, self: Partial<NodeFacts> = {}): Contention["outcome"] {
   const own = node("b", self);
   return contentionFor(prefix("10.7.0.0/16"), own, isHeld, [own, other]).outcome;

@@ -6,7 +6,7 @@ const POOL = { "10.0.0.0/29": { blockSize: 30 } };
 const BOTH = ["10.0.0.0/30", "10.0.0.4/30"];
 const OLD = "2026-08-22T12:33:20Z";
 
-/** A block of node-b with one address in use, so that it cannot be had. */
+/** A block of node-b with one address in use, so that it cannot be taken. */
 function busy(cidr: string) {
   return heldBlock(cidr, [{ handleId: "z" }], { affinity: host("node-b") });
 }

@@ -91,7 +91,7 @@ describe("hosts at once", () => {
         try {
           await race.allocator(node).releaseAffinity("10.0.0.0/26", host(node), { mustBeEmpty: true });
         } catch (error) {
-          // Another's by now.
+          // Another's since.
           if (!(error instanceof TortieError && error.word === "block-claimed")) throw error;
         }
         return undefined;
