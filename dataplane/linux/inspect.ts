@@ -185,10 +185,10 @@ export function drift(sockets: HostSockets, sandbox: Sandbox, recorded: Recorded
   return driftAt(site, recorded);
 }
 
-/** @returns what differed and does no longer, and what still does */
+/** @returns what differed and does no longer, and what still does; an address that the kernel is still preparing does not differ */
 export function mend(sockets: HostSockets, sandbox: Sandbox, recorded: RecordedPair): Mending {
   using site = openSite(sockets, sandbox);
-  const found = driftAt(site, recorded);
+  const found = broken(driftAt(site, recorded));
   const link = found.length === 0 ? undefined : provenHostEnd(site, recorded);
   if (link === undefined) return { mended: [], left: found };
   const { host } = recorded.desired;
@@ -197,8 +197,12 @@ export function mend(sockets: HostSockets, sandbox: Sandbox, recorded: RecordedP
   writeSysctls(differingSysctls(host.sysctls));
   bringUp(site.hostSocket, link);
   completeHostEnd(site.hostSocket, link, host);
-  const left = driftAt(site, recorded);
+  const left = broken(driftAt(site, recorded));
   return { mended: found.filter((one) => !left.some(({ object }) => object === one.object)), left };
+}
+
+function broken(differences: readonly Difference[]): readonly Difference[] {
+  return differences.filter(({ found }) => found !== TENTATIVE);
 }
 
 function driftAt({ hostSocket, podSocket }: Site, { desired }: RecordedPair): Difference[] {

@@ -1,4 +1,5 @@
 /** Mending a host end: what somebody took from it comes back, and nothing else is touched, least of all inside the sandbox. */
+import { formatPrefix } from "../../../lib/addresses/address.ts";
 import { apply, drift, mend } from "../../support/dataplane-probe.ts";
 import { desiredFor, HOST_INTERFACE } from "../../support/desired-state.ts";
 import { fresh } from "../../support/fixtures.ts";
@@ -44,6 +45,22 @@ describe("mending an attachment", () => {
     await until("the host end to be whole", async () => JSON.stringify(await drift(node, desired)) === '{"value":[]}');
     expect(await node.ip("-j", "route", "show")).toEqual(before);
     expect(await node.sysctl(`net/ipv4/conf/${HOST_INTERFACE}/proxy_arp`)).toBe("1");
+  });
+
+  it("takes an address that the kernel still checks for duplicates neither for mended nor for left", async () => {
+    const desired = desiredFor(pod, { addresses: DUAL_STACK });
+    await apply(node, desired);
+    const settings = `/proc/sys/net/ipv6/conf/${HOST_INTERFACE}`;
+    await node.run(["/bin/sh", "-c", `echo 1 > ${settings}/accept_dad; echo 1000 > ${settings}/dad_transmits`]);
+    const [linkLocal = ""] = desired.host.addresses.map(formatPrefix);
+    await node.ip("address", "del", linkLocal, "dev", HOST_INTERFACE);
+    await node.ip("address", "add", linkLocal, "dev", HOST_INTERFACE);
+    expect(await node.ip("-j", "-6", "address", "show", "dev", HOST_INTERFACE, "tentative")).not.toEqual([]);
+
+    const { value } = await mend(node, desired);
+
+    expect(value?.mended.map(({ object }) => object)).toEqual([`setting net/ipv6/conf/${HOST_INTERFACE}/accept_dad`]);
+    expect(value?.left).toEqual([]);
   });
 
   it("seven 1: sets a host MAC that somebody changed, and says so only of what it did", async () => {
