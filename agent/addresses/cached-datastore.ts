@@ -17,6 +17,7 @@ import type { ClusterInformation } from "../../lib/datastore/resources.ts";
 import type { ClusterNode, Namespace } from "../../lib/kubernetes/objects.ts";
 import { isPodOfUid, type NamespacedName, type Pod } from "../../lib/kubernetes/objects.ts";
 import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
+import { RecentMap } from "../../lib/system/recent-map.ts";
 import type { EndpointKey, WorkloadEndpoint } from "../../lib/workload/endpoint.ts";
 import { allFromCopy, type Copies, type Copy, type FollowedCopy, fromCopy, LastKnown, OwnAffinities } from "./read-your-writes.ts";
 
@@ -134,7 +135,7 @@ export class CachedCore implements KubernetesCore {
   readonly #inner: KubernetesCore;
   readonly #copies: CachedFrom;
   /** Records as they were written last; `undefined`: cleared. */
-  readonly #written = new Map<string, RecordedAddresses | undefined>();
+  readonly #written = new RecentMap<string, RecordedAddresses | undefined>(MOST_WRITTEN);
 
   constructor(inner: KubernetesCore, copies: CachedFrom) {
     this.#inner = inner;
@@ -187,11 +188,7 @@ export class CachedCore implements KubernetesCore {
 
   #note(endpoint: EndpointKey, record: RecordedAddresses | undefined): void {
     const pod = podOf(endpoint);
-    if (pod === undefined) return;
-    this.#written.delete(keyOf(pod));
-    this.#written.set(keyOf(pod), record);
-    const [oldest] = this.#written.keys();
-    if (this.#written.size > MOST_WRITTEN && oldest !== undefined) this.#written.delete(oldest);
+    if (pod !== undefined) this.#written.set(keyOf(pod), record);
   }
 }
 

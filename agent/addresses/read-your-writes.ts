@@ -16,6 +16,7 @@ import type {
   LabelledObject,
 } from "../../lib/datastore/resources.ts";
 import type { CacheState, ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
+import { RecentMap } from "../../lib/system/recent-map.ts";
 
 /** A copy that a watch keeps. */
 export type Copy<T> = Pick<ResourceCache<Watched<T>>, "isUsable" | "get" | "list">;
@@ -71,7 +72,7 @@ interface Known<T> {
  */
 export class LastKnown<K extends string, T> implements Collection<K, T> {
   readonly #inner: Collection<K, T>;
-  readonly #known = new Map<K, Known<T>>();
+  readonly #known = new RecentMap<K, Known<T>>(MOST_REMEMBERED);
   #stamp = 0;
 
   constructor(inner: Collection<K, T>) {
@@ -121,11 +122,7 @@ export class LastKnown<K extends string, T> implements Collection<K, T> {
   }
 
   #note(key: K, object: Versioned<T> | undefined, isOwn: boolean): void {
-    // A map keeps the order of insertion.
-    this.#known.delete(key);
     this.#known.set(key, { stamp: ++this.#stamp, isOwn, object });
-    const [oldest] = this.#known.keys();
-    if (this.#known.size > MOST_REMEMBERED && oldest !== undefined) this.#known.delete(oldest);
   }
 
   #stampOf(key: K): number {

@@ -9,6 +9,7 @@ import { excerpt } from "../../lib/log/format.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";
 import type { Health } from "../../lib/resident/health.ts";
 import { sha256 } from "../../lib/system/hash.ts";
+import { RecentMap } from "../../lib/system/recent-map.ts";
 import type { Clock } from "../../lib/system/waiting.ts";
 
 /** A cause that comes again after so long is another event. client-go's EventCorrelator aggregates over the same time. */
@@ -62,7 +63,7 @@ interface Reported {
 
 export class EventWriter implements AsyncDisposable {
   readonly #parts: EventWriterParts;
-  readonly #reported = new Map<string, Reported>();
+  readonly #reported = new RecentMap<string, Reported>(MOST_REMEMBERED);
   readonly #waiting = new Set<Reported>();
   readonly #ending = new AbortController();
   #sending: Promise<void> | undefined;
@@ -84,10 +85,7 @@ export class EventWriter implements AsyncDisposable {
     }
     const path = `/api/v1/namespaces/${encodeURIComponent(text.namespace)}/events`;
     const event = isSame ? known : { text, path, first: time, last: time, message: text.message, count: 1, at: now, isWritten: false };
-    this.#reported.delete(text.cause);
     this.#reported.set(text.cause, event);
-    const [oldest] = this.#reported;
-    if (this.#reported.size > MOST_REMEMBERED && oldest !== undefined) this.#reported.delete(oldest[0]);
     this.#send(event);
   }
 

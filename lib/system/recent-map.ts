@@ -23,4 +23,8 @@ export class RecentMap<K, V> {
     const [oldest] = this.#entries.keys();
     if (this.#entries.size > this.#most && oldest !== undefined) this.#entries.delete(oldest);
   }
+
+  delete(key: K): void {
+    this.#entries.delete(key);
+  }
 }
