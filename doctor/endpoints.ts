@@ -97,9 +97,8 @@ function usedTwice(endpoints: readonly StoredEndpoint[]): readonly Problem[] {
   const users = new Map<string, { readonly text: string; readonly names: Set<string> }>();
   for (const { value } of endpoints) {
     for (const address of addressesOf(value)) {
-      const user = users.get(keyOf(address));
-      if (user === undefined) users.set(keyOf(address), { text: formatAddress(address), names: new Set([nameOf(value)]) });
-      else user.names.add(nameOf(value));
+      const user = users.getOrInsertComputed(keyOf(address), () => ({ text: formatAddress(address), names: new Set() }));
+      user.names.add(nameOf(value));
     }
   }
   return [...users.values()].flatMap(({ text, names }) =>

@@ -31,9 +31,8 @@ function heldByHandle(blocks: readonly PlacedBlock[]): ReadonlyMap<string, Held>
     for (const { ordinal, attribute } of allocationsOf(placed)) {
       if (attribute.handleId === undefined || attribute.handleId.toLowerCase() === WINDOWS_RESERVED_HANDLE) continue;
       const id = sanitised(attribute.handleId);
-      const inBlocks = held.get(id) ?? new Map<string, string[]>();
-      held.set(id, inBlocks);
-      inBlocks.set(placed.block.cidr, [...(inBlocks.get(placed.block.cidr) ?? []), textAt(placed, ordinal)]);
+      const inBlocks = held.getOrInsertComputed(id, () => new Map());
+      inBlocks.getOrInsert(placed.block.cidr, []).push(textAt(placed, ordinal));
     }
   }
   return held;

@@ -89,8 +89,7 @@ export class BlockIndex {
   constructor(blocks: readonly PlacedBlock[]) {
     for (const placed of blocks) {
       const { address, length } = placed.prefix;
-      const ofLength = this.#byLength.get(length) ?? new Map<string, PlacedBlock>();
-      this.#byLength.set(length, ofLength.set(keyOf(address), placed));
+      this.#byLength.getOrInsertComputed(length, () => new Map()).set(keyOf(address), placed);
     }
   }
 

@@ -176,7 +176,7 @@ export function copyExecutables(plan: readonly Executable[], log: (line: string)
     const place = `${directoryOf(target)}:${from}`;
     try {
       if (copyWhole(from, target, { twin: first.get(place) })) log(`${target} installed`);
-      first.set(place, first.get(place) ?? target);
+      first.getOrInsert(place, target);
     } catch (error) {
       throw new TortieError("install-failed", `${target} cannot be installed from ${from}: ${messageOf(error)}`);
     }

@@ -117,8 +117,7 @@ interface Turn {
 const queues = new Map<string, (() => void)[]>();
 
 function queueUp(path: string): Turn {
-  const queue = queues.get(path) ?? [];
-  queues.set(path, queue);
+  const queue = queues.getOrInsert(path, []);
   const { promise: came, resolve: begin } = Promise.withResolvers<void>();
   const isNext = queue.length === 0;
   queue.push(begin);

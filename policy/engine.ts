@@ -159,11 +159,7 @@ export class PolicyEngine {
   }
 
   #selecting(pod: OwnerPod): readonly Policy[] {
-    const known = this.#selections.get(pod);
-    if (known !== undefined) return known;
-    const found = this.#subjects.selecting(pod, this.#namespaces.get(pod.namespace));
-    this.#selections.set(pod, found);
-    return found;
+    return this.#selections.getOrInsertComputed(pod, () => this.#subjects.selecting(pod, this.#namespaces.get(pod.namespace)));
   }
 
   #touch(hostInterfaces: Iterable<string> | undefined): void {

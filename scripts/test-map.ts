@@ -101,7 +101,7 @@ function titlesOf(file: string): Title[] {
 function rowOf(name: string, table: Table, titles: readonly Title[]): string {
   const files = new Map<string, string[]>();
   for (const { file, cases, text } of titles) {
-    if (cases.includes(name) && table.files(file)) files.set(text, [...(files.get(text) ?? []), `\`${file}\``]);
+    if (cases.includes(name) && table.files(file)) files.getOrInsert(text, []).push(`\`${file}\``);
   }
   if (files.size === 0 && table.mayLack) return `- ${name}: no test yet\n`;
   if (files.size === 0) throw new Error(`no test shows case ${name} of table ${table.name}`);

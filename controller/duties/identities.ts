@@ -57,7 +57,7 @@ export class Identities implements Duty {
     const used = new Map<string, LabelSet>();
     for (const pod of view.pods) {
       const set = this.#identities.setOf(pod);
-      if (set !== undefined && !used.has(set.key)) used.set(set.key, set);
+      if (set !== undefined) used.getOrInsert(set.key, set);
     }
     return { used, identities, followedSince: Math.max(view.followedSince, followedSince) };
   }

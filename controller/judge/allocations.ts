@@ -123,8 +123,7 @@ function heldBy(pods: readonly PodView[]): Held {
   const living = pods.filter(({ isFinished }) => !isFinished);
   const annotations = new Map<string, Set<string>>();
   for (const { node, annotated } of living) {
-    const ofNode = annotations.get(node) ?? new Set();
-    annotations.set(node, ofNode);
+    const ofNode = annotations.getOrInsertComputed(node, () => new Set());
     // The node is proof enough only where the allocation names no pod (`isHeld`).
     annotated.prove((keys) => {
       for (const key of keys) ofNode.add(key);

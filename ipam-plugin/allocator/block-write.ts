@@ -72,12 +72,7 @@ export class BlockWriter {
   }
 
   #laneOf(cidr: string): Lane {
-    let lane = this.#lanes.get(cidr);
-    if (lane === undefined) {
-      lane = new Lane(cidr, this.#options, () => this.#lanes.delete(cidr));
-      this.#lanes.set(cidr, lane);
-    }
-    return lane;
+    return this.#lanes.getOrInsertComputed(cidr, () => new Lane(cidr, this.#options, () => this.#lanes.delete(cidr)));
   }
 }
 

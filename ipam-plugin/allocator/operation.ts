@@ -154,12 +154,9 @@ export class Operation {
   affinities(family: Family): Promise<readonly Versioned<BlockAffinity>[]> {
     const { owner } = this.#options;
     if (owner === undefined) throw new Error("an operation without owner has no affinities");
-    let listed = this.#affinities.get(family);
-    if (listed === undefined) {
-      listed = this.datastore.affinities.listByOwner(owner, family, { mayBeOld: this.mayBeOld("affinities") });
-      this.#affinities.set(family, listed);
-    }
-    return listed;
+    return this.#affinities.getOrInsertComputed(family, () =>
+      this.datastore.affinities.listByOwner(owner, family, { mayBeOld: this.mayBeOld("affinities") }),
+    );
   }
 
   /** Returns the block with what has finished cooling set free; the configuration is read only when something cools. */
@@ -188,12 +185,7 @@ export class Operation {
   nodeLabels(owner = this.#options.owner): Promise<Labels> {
     if (owner?.type !== "host") return Promise.resolve({});
     const { name } = owner;
-    let labels = this.#nodes.get(name);
-    if (labels === undefined) {
-      labels = this.#readNode(name);
-      this.#nodes.set(name, labels);
-    }
-    return labels;
+    return this.#nodes.getOrInsertComputed(name, () => this.#readNode(name));
   }
 
   /** Lists every block of the cluster, as last read: a choice made from it must be confirmed by a compare-and-swap. */

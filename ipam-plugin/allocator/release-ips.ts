@@ -27,7 +27,7 @@ export async function releaseIps(operation: Operation, options: readonly Release
       unallocated.push(option.address);
       done.push(option);
     } else {
-      byBlock.set(cidr, [...(byBlock.get(cidr) ?? []), option]);
+      byBlock.getOrInsert(cidr, []).push(option);
     }
   }
   const counts = new HandleCounts(operation, options.length);
@@ -94,15 +94,14 @@ class HandleCounts {
   }
 
   async read(handles: readonly string[]): Promise<void> {
-    for (const handle of handles) if (!this.#stored.has(handle)) this.#stored.set(handle, this.#read(handle));
-    await Promise.all(handles.map((handle) => this.#stored.get(handle)));
+    await Promise.all(handles.map((handle) => this.#stored.getOrInsertComputed(handle, () => this.#read(handle))));
   }
 
   released(block: Block, holders: readonly string[]): void {
     for (const handle of new Set(holders)) {
       const released = holders.filter((holder) => holder === handle).length;
       const entry = { cidr: block.cidr, released, left: ordinalsOf(block, handle).length };
-      this.#lowered.set(handle, [...(this.#lowered.get(handle) ?? []), entry]);
+      this.#lowered.getOrInsert(handle, []).push(entry);
     }
   }
 
@@ -164,9 +163,6 @@ function mismatch(address: Address, reason: string): TortieError {
 
 function withoutDuplicates(options: readonly ReleaseOptions[]): readonly ReleaseOptions[] {
   const first = new Map<string, ReleaseOptions>();
-  for (const option of options) {
-    const key = formatAddress(option.address);
-    if (!first.has(key)) first.set(key, option);
-  }
+  for (const option of options) first.getOrInsert(formatAddress(option.address), option);
   return [...first.values()];
 }

@@ -119,11 +119,7 @@ function decodeMembers<M extends Members>(members: M, objects: readonly { object
   for (const { object, path } of objects) {
     for (const [key, value] of Object.entries(object)) {
       const name = memberName(members, key);
-      if (name === undefined) continue;
-      const at = { value, path: path === "" ? key : `${path}.${key}` };
-      const earlier = found.get(name);
-      if (earlier === undefined) found.set(name, [at]);
-      else earlier.push(at);
+      if (name !== undefined) found.getOrInsert(name, []).push({ value, path: path === "" ? key : `${path}.${key}` });
     }
   }
   const decoded: Record<string, unknown> = emptyObject();

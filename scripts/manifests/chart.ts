@@ -22,7 +22,7 @@ export function chartTemplates({ image, overlays, monitoring }: ChartSource): Re
   const files = new Map<string, string[]>();
   const add = (object: Fields, text: string) => {
     const file = `${object.kind}-${nameOf(object)}.yaml`.toLowerCase();
-    files.set(file, [...(files.get(file) ?? []), text]);
+    files.getOrInsert(file, []).push(text);
   };
   for (const { object, names } of variantsOf(overlays)) {
     const list = names.map((name) => JSON.stringify(name)).join(" ");
@@ -58,10 +58,7 @@ function variantsOf(overlays: readonly Overlay[]): readonly Variant[] {
   const variants = new Map<string, { object: Fields; names: string[] }>();
   for (const { name, objects } of overlays) {
     for (const object of objects) {
-      const text = JSON.stringify(object);
-      const known = variants.get(text);
-      if (known === undefined) variants.set(text, { object, names: [name] });
-      else known.names.push(name);
+      variants.getOrInsertComputed(JSON.stringify(object), () => ({ object, names: [] })).names.push(name);
     }
   }
   return [...variants.values()];

@@ -132,7 +132,7 @@ async function regrantRestored(
   health: Pick<AgentHealth["health"], "find">,
   log: Pick<AgentLog, "info" | "error">,
 ): Promise<void> {
-  const conflicts = new Map<number, readonly string[]>();
+  const conflicts = new Map<number, string[]>();
   await regrant({
     records: manager.list(),
     files,
@@ -142,7 +142,7 @@ async function regrantRestored(
       const conflict = `address-conflict: ${address} of endpoint ${id}: ${problem}`;
       log.error(conflict);
       manager.get(id)?.note("Warning", "Other", conflict);
-      conflicts.set(id, [...(conflicts.get(id) ?? []), conflict]);
+      conflicts.getOrInsert(id, []).push(conflict);
     },
   });
   for (const [id, found] of conflicts) health.find(addressFinding(id), found.join("; "));

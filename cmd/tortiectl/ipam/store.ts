@@ -126,7 +126,7 @@ export async function endpointNames(
   try {
     for (const { value } of await endpoints.list()) {
       for (const key of new Set(addressesOf(value).map(keyOf))) {
-        if (wanted.has(key)) names.set(key, [...(names.get(key) ?? []), `${value.namespace}/${value.name}`]);
+        if (wanted.has(key)) names.getOrInsert(key, []).push(`${value.namespace}/${value.name}`);
       }
     }
   } catch (error) {
