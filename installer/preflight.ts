@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { isJsonObject, type JsonObject } from "../lib/json/value.ts";
-import { isExecutable, isThere } from "../lib/system/files.ts";
+import { ifReadable, isExecutable, isThere } from "../lib/system/files.ts";
 import { isInPod } from "./kubeconfig.ts";
 import { conflistsIn } from "./lists.ts";
 import { listOf } from "./merge.ts";
@@ -76,11 +76,7 @@ function list(directory: string): readonly string[] {
 }
 
 function text(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    return "";
-  }
+  return ifReadable(() => readFileSync(path, "utf8")) ?? "";
 }
 
 type Places = Pick<InstallSettings, "netDir" | "hostNetDir" | "serviceAccount">;

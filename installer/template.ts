@@ -9,7 +9,7 @@ import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { parseJson } from "../lib/json/parse.ts";
 import { isJsonObject, type JsonValue } from "../lib/json/value.ts";
 import { systemErrorCode } from "../lib/system/errno.ts";
-import { directoryOf, isThere, readText, statusOf } from "../lib/system/files.ts";
+import { directoryOf, ifReadable, isThere, readText, statusOf } from "../lib/system/files.ts";
 import { exchangeNames } from "../lib/system/write-whole.ts";
 import { areEqual, copyWhole, PERMISSIONS, removeWhole, syncPath } from "./files.ts";
 import { defaultNodeName, type InstalledNames, type InstallSettings } from "./settings.ts";
@@ -106,11 +106,7 @@ function variables(settings: InstallSettings, installedTls: ReadonlySet<string>)
 }
 
 function tokenOf(serviceAccount: string): string {
-  try {
-    return readText(`${serviceAccount}/token`);
-  } catch {
-    return "";
-  }
+  return ifReadable(() => readText(`${serviceAccount}/token`)) ?? "";
 }
 
 const NAMES: readonly string[] = Object.values(TLS_FILES);

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { isAttachmentAlias } from "../dataplane/alias.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
-import { isThere } from "../lib/system/files.ts";
+import { ifReadable, isThere } from "../lib/system/files.ts";
 import { type Clock, SYSTEM_CLOCK } from "../lib/system/waiting.ts";
 import { removeRemains, removeWhole } from "./files.ts";
 import type { Log } from "./install.ts";
@@ -118,9 +118,5 @@ export async function untilNoPodIsLeft(
 
 /** Reads the alias of a link, which may go meanwhile. */
 function aliasOf(path: string): string {
-  try {
-    return readFileSync(path, "utf8").trimEnd();
-  } catch {
-    return "";
-  }
+  return ifReadable(() => readFileSync(path, "utf8").trimEnd()) ?? "";
 }

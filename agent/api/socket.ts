@@ -8,7 +8,7 @@ import type { Server as HttpServer } from "node:http";
 import { createServer, type Server, type Socket } from "node:net";
 import { limitConnections } from "../../lib/resident/connections.ts";
 import { errnoName, errnoText } from "../../lib/system/errno.ts";
-import { readText } from "../../lib/system/files.ts";
+import { ifReadable, readText } from "../../lib/system/files.ts";
 import { lastErrno, libc } from "../../lib/system/libc.ts";
 
 /** include/uapi/asm-generic/socket.h */
@@ -161,12 +161,7 @@ export function mayCall(access: Access, isRead: boolean): boolean {
 
 /** Reads the number of a group from /etc/group (group(5)). @returns `undefined` when there is no group of that name */
 export function groupNumber(name: string, file = "/etc/group"): number | undefined {
-  let text: string;
-  try {
-    text = readText(file);
-  } catch {
-    return undefined;
-  }
+  const text = ifReadable(() => readText(file)) ?? "";
   const fields = text.split("\n").map((line) => line.split(":"));
   const number = fields.find(([group]) => group === name)?.[2];
   return number !== undefined && /^\d+$/.test(number) ? Number(number) : undefined;

@@ -4,7 +4,7 @@
 import { readdirSync, renameSync, rmSync } from "node:fs";
 import type { AgentFile } from "../../handover/run-directory.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import { isThere, makeDirectories, readText } from "../../lib/system/files.ts";
+import { ifReadable, isThere, makeDirectories, readText } from "../../lib/system/files.ts";
 import { lockHolder, tryLockFile } from "../../lib/system/flock.ts";
 import { writeWhole } from "../../lib/system/write-whole.ts";
 
@@ -80,9 +80,5 @@ export function removeOldStates(run: string): void {
 }
 
 function recordedBoot(path: string): string | undefined {
-  try {
-    return readText(path).trim();
-  } catch {
-    return undefined;
-  }
+  return ifReadable(() => readText(path).trim());
 }

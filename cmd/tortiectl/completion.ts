@@ -3,6 +3,7 @@
 import { readdirSync } from "node:fs";
 import type { CommandModule } from "yargs";
 import { DEFAULT_SOCKET } from "../../handover/run-directory.ts";
+import { ifReadable } from "../../lib/system/files.ts";
 import type { CommandContext } from "./options.ts";
 import { commandNamedBy, type HelpOf, isValue, optionBefore } from "./usage.ts";
 
@@ -97,11 +98,7 @@ export async function complete(line: readonly string[], helpOf: HelpOf): Promise
 
 /** Lists the names that `ip netns` keeps. */
 function namespaces(): readonly string[] {
-  try {
-    return readdirSync("/run/netns").sort();
-  } catch {
-    return [];
-  }
+  return ifReadable(() => readdirSync("/run/netns").sort()) ?? [];
 }
 
 /** Limits how long a shell waits for completions. */

@@ -1,16 +1,12 @@
 /** Reads and writes kernel settings below /proc/sys. Those of the network belong to the namespace that the calling thread is in. */
 import { TortieError } from "../../lib/errors/errors.ts";
 import { systemErrorText } from "../../lib/system/errno.ts";
-import { closeFile, O_WRONLY, openFile, readText, writeOnce } from "../../lib/system/files.ts";
+import { closeFile, ifReadable, O_WRONLY, openFile, readText, writeOnce } from "../../lib/system/files.ts";
 import type { Sysctl } from "../desired-state.ts";
 
 /** Reads a setting without its newline; `undefined` when it does not exist or cannot be read. */
 export function readSysctl(path: string): string | undefined {
-  try {
-    return readText(fileOf(path)).trimEnd();
-  } catch {
-    return undefined;
-  }
+  return ifReadable(() => readText(fileOf(path)).trimEnd());
 }
 
 /**

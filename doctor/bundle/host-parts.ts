@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { isConflist } from "../../installer/lists.ts";
 import { isObject } from "../../lib/json/decode.ts";
 import { parseJson } from "../../lib/json/parse.ts";
-import { hostName } from "../../lib/system/files.ts";
+import { hostName, ifReadable } from "../../lib/system/files.ts";
 import type { Part } from "./bundle.ts";
 import { type Bounds, endOf, outputOf } from "./reading.ts";
 
@@ -83,11 +83,7 @@ function listing(folder: string): string {
 }
 
 function namesIn(folder: string): readonly string[] {
-  try {
-    return readdirSync(folder).sort();
-  } catch {
-    return [];
-  }
+  return ifReadable(() => readdirSync(folder).sort()) ?? [];
 }
 
 function listsIn(netDir: string): readonly string[] {

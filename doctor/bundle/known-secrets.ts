@@ -7,6 +7,7 @@ import { dirname, join, resolve } from "node:path";
 import type { Environment } from "../../lib/cni/protocol.ts";
 import { isObject } from "../../lib/json/decode.ts";
 import { Secrets } from "../../lib/log/secrets.ts";
+import { ifReadable } from "../../lib/system/files.ts";
 import { isSecretName } from "./redact.ts";
 
 const MOST_BYTES = 256 * 1024;
@@ -55,24 +56,17 @@ function tokensOfPods(): readonly string[] {
 }
 
 function filesIn(directory: string): readonly string[] {
-  try {
-    return readdirSync(directory)
-      .sort()
-      .slice(0, MOST_FILES)
-      .map((name) => join(directory, name));
-  } catch {
-    return [];
-  }
+  const names = ifReadable(() => readdirSync(directory)) ?? [];
+  const first = names.sort().slice(0, MOST_FILES);
+  return first.map((name) => join(directory, name));
 }
 
 /** @returns `undefined` for what is no readable file of moderate size; a link is followed, as kubelet's certificates are ones */
 function textOf(file: string): string | undefined {
-  try {
+  return ifReadable(() => {
     const status = statSync(file);
     return status.isFile() && status.size <= MOST_BYTES ? readFileSync(file, "utf8") : undefined;
-  } catch {
-    return undefined;
-  }
+  });
 }
 
 /** JSON is YAML. What is neither has no members, and nothing of it is put into a bundle. */

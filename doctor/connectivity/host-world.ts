@@ -12,6 +12,7 @@ import { type Conflist, readConflist } from "../../lib/cni/runtime/conflist.ts";
 import { type Attachment, type CapabilityOptions, capabilityArgs } from "../../lib/cni/runtime/plugin-call.ts";
 import { pluginRunner, versionAsker } from "../../lib/cni/runtime/run-plugin.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
+import { ifReadable } from "../../lib/system/files.ts";
 import { type CheckResult, failed, result, well } from "../report.ts";
 import { probeIn, type Sandboxed, startSandboxed } from "./children.ts";
 import { forget, leftBehind, remember } from "./left-over.ts";
@@ -189,12 +190,7 @@ function lacksOf(list: Conflist, outside: readonly Target[], server: Target | un
 
 /** Name servers that a pod could reach. */
 function nameServersOfHost(): readonly Target[] {
-  let text: string;
-  try {
-    text = readFileSync("/etc/resolv.conf", "utf8");
-  } catch {
-    return [];
-  }
+  const text = ifReadable(() => readFileSync("/etc/resolv.conf", "utf8")) ?? "";
   const servers = [...text.matchAll(/^nameserver\s+([0-9a-fA-F.:]+)\s*$/gm)].flatMap(([, address = ""]) => address);
   return servers.filter((address) => !/^(?:127\.|::1$)/.test(address)).map((address) => ({ address, port: 53 }));
 }

@@ -5,6 +5,7 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { field, isText, listOf, parseObject } from "../../lib/json/decode.ts";
+import { ifReadable } from "../../lib/system/files.ts";
 import { writeWhole } from "../../lib/system/write-whole.ts";
 
 const FOLDER = "tortie-connectivity";
@@ -28,12 +29,7 @@ export function forget(cacheDir: string, pid = process.pid): void {
 
 /** Lists what tests have left whose process is gone; a file that nobody can read is passed over. */
 export function leftBehind(cacheDir: string): readonly (Attached & { readonly pid: number })[] {
-  let names: readonly string[];
-  try {
-    names = readdirSync(join(cacheDir, FOLDER));
-  } catch {
-    return []; // no test has ever run here
-  }
+  const names = ifReadable(() => readdirSync(join(cacheDir, FOLDER))) ?? []; // none: no test has ever run here
   return names.flatMap((name) => {
     const [, pid] = /^(\d+)\.json$/.exec(name) ?? [];
     if (pid === undefined || isTest(Number(pid))) return [];
@@ -52,9 +48,5 @@ function fileOf(cacheDir: string, pid: number): string {
 
 /** A process id may have passed to another program. */
 function isTest(pid: number): boolean {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, "latin1").split("\0").includes("connectivity");
-  } catch {
-    return false;
-  }
+  return ifReadable(() => readFileSync(`/proc/${pid}/cmdline`, "latin1").split("\0").includes("connectivity")) ?? false;
 }

@@ -8,7 +8,7 @@ import { ResultCache } from "../../lib/cni/runtime/cache.ts";
 import { status } from "../../lib/cni/runtime/chain.ts";
 import { readConflist } from "../../lib/cni/runtime/conflist.ts";
 import { pluginRunner, versionAsker } from "../../lib/cni/runtime/run-plugin.ts";
-import { readText } from "../../lib/system/files.ts";
+import { ifReadable, readText } from "../../lib/system/files.ts";
 import { runProgram } from "../../lib/system/run-program.ts";
 import { judgeCredentials } from "../api-server.ts";
 import { type Finding, failed, skipped, warned, well } from "../report.ts";
@@ -57,11 +57,7 @@ export function otherLists(view: HostView): readonly Finding[] {
 }
 
 function typesIn(file: string): readonly string[] {
-  try {
-    return readConflist(file).plugins.map(({ type }) => type);
-  } catch {
-    return [];
-  }
+  return ifReadable(() => readConflist(file).plugins.map(({ type }) => type)) ?? [];
 }
 
 const NO_LIST = "no list of this host has Tortie's plugin";

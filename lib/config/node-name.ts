@@ -1,7 +1,7 @@
 /** Finds the name of this node (C§1.6), and the file that the node agent announces itself with (C§1.2). */
 import { messageOf, TortieError } from "../errors/errors.ts";
 import { systemErrorCode, systemErrorText } from "../system/errno.ts";
-import { hostName, isThere, readText, statusOf } from "../system/files.ts";
+import { hostName, ifReadable, isThere, readText, statusOf } from "../system/files.ts";
 import type { DatastoreType, NetworkConfig } from "./decode.ts";
 
 type Naming = Pick<NetworkConfig, "nodename" | "nodenameFile" | "hostname">;
@@ -39,11 +39,7 @@ function problemOf(path: string): string | undefined {
 
 /** `undefined` when the file cannot be read or holds nothing: the next source is asked. */
 function fileContent(path: string): string | undefined {
-  try {
-    return readText(path).trim() || undefined;
-  } catch {
-    return undefined;
-  }
+  return ifReadable(() => readText(path).trim() || undefined);
 }
 
 /** Written by Felix: decimal bytes, the smallest MTU of the encapsulations in use. The path is fixed (C§1.6). */

@@ -131,11 +131,7 @@ export function statusOf(path: string): FileStatus | undefined {
 
 /** Does as `statusOf`, for callers to whom what cannot be looked at is as good as not there. */
 export function statusIfSeen(path: string): FileStatus | undefined {
-  try {
-    return statusOf(path);
-  } catch {
-    return undefined;
-  }
+  return ifReadable(() => statusOf(path));
 }
 
 /** Status of an open file. @throws SystemError */
@@ -266,6 +262,15 @@ export function unlessMissing<T>(work: () => T): T | undefined {
   } catch (error) {
     if (systemErrorCode(error) === "ENOENT" || systemErrorCode(error) === "ENOTDIR") return undefined;
     throw error;
+  }
+}
+
+/** Gives what the work reads; `undefined` when that fails for any reason: for callers to whom what cannot be read is as good as not there. */
+export function ifReadable<T>(work: () => T): T | undefined {
+  try {
+    return work();
+  } catch {
+    return undefined;
   }
 }
 

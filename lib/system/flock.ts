@@ -4,7 +4,7 @@
  */
 import { constants, readFileSync, statSync } from "node:fs";
 import { errnoName, errnoText } from "./errno.ts";
-import { closeFile, isThere, openMakingDirectories } from "./files.ts";
+import { closeFile, ifReadable, isThere, openMakingDirectories } from "./files.ts";
 import { lastErrno, libc } from "./libc.ts";
 
 /** include/uapi/asm-generic/fcntl.h */
@@ -131,9 +131,5 @@ function deviceText(dev: number): string {
 
 /** Its name only: a command line may hold secrets. */
 function commandOf(pid: number): string {
-  try {
-    return readFileSync(`/proc/${pid}/comm`, "utf8").trim();
-  } catch {
-    return "ended";
-  }
+  return ifReadable(() => readFileSync(`/proc/${pid}/comm`, "utf8").trim()) ?? "ended";
 }

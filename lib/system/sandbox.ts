@@ -6,7 +6,7 @@
  * and the open descriptor keeps both from being used again while the `Sandbox` exists; the cookie tells it from those before and after.
  */
 import { TortieError } from "../errors/errors.ts";
-import { closeFile, statusIfSeen, statusOfOpen } from "./files.ts";
+import { closeFile, ifReadable, statusIfSeen, statusOfOpen } from "./files.ts";
 import { isOwnIdentity, netnsCookie, type OpenNamespace, OWN_REFUSED, openNamespace } from "./netns.ts";
 
 /** A sandbox as somebody saw it earlier. */
@@ -171,11 +171,7 @@ function unlessOwn({ close }: Descriptor, { allowsOwn = false }: SandboxOptions,
 
 /** @returns `undefined` for what cannot be opened, or is no namespace */
 function openNamespaceOf(pid: number, fd: number): number | undefined {
-  try {
-    return openNamespace(`/proc/${pid}/fd/${fd}`).fd;
-  } catch {
-    return undefined;
-  }
+  return ifReadable(() => openNamespace(`/proc/${pid}/fd/${fd}`).fd);
 }
 
 function changed(meant: SeenSandbox): TortieError {

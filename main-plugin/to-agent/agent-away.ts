@@ -15,6 +15,7 @@ import { type AttachmentId, attachmentOf, fileKey, isListed, isSameAttachment } 
 import { ABSENT_VERSION_OF_MAIN_RESULT } from "../../lib/cni/request.ts";
 import { attachmentsToKeep } from "../../lib/config/decode.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
+import { ifReadable } from "../../lib/system/files.ts";
 import { sha256 } from "../../lib/system/hash.ts";
 import { bootTimeMs } from "../../lib/system/libc.ts";
 import { withCookie } from "../../lib/system/sandbox.ts";
@@ -158,12 +159,8 @@ async function addRecorded(aside: Recorded): Promise<string | undefined> {
 
 /** Reads what an earlier ADD made beside the agent, which a repeated one must not give up. An unreadable record does not count. */
 function committedRecord({ direct, attachment }: Recorded): EndpointRecord | undefined {
-  try {
-    const known = direct.read(attachment);
-    return known !== undefined && isCommitted(known) ? known : undefined;
-  } catch {
-    return undefined;
-  }
+  const known = ifReadable(() => direct.read(attachment));
+  return known !== undefined && isCommitted(known) ? known : undefined;
 }
 
 /**

@@ -28,6 +28,7 @@ import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { nodeName } from "../../../lib/config/node-name.ts";
 import { openDatastore } from "../../../lib/datastore/open.ts";
 import { messageOf, TortieError } from "../../../lib/errors/errors.ts";
+import { ifReadable } from "../../../lib/system/files.ts";
 import { note, type Terminal } from "../terminal.ts";
 import { printAdded, printChecked, printDeleted, printGc, printStatus, reportPluginFailure } from "./print.ts";
 
@@ -216,11 +217,7 @@ function requirePlugins(list: Conflist, pluginPath: string): void {
 }
 
 function namesIn(directory: string): readonly string[] {
-  try {
-    return readdirSync(directory);
-  } catch {
-    return [];
-  }
+  return ifReadable(() => readdirSync(directory)) ?? [];
 }
 
 function validAttachment(text: string): ValidAttachment {

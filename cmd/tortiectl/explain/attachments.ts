@@ -16,6 +16,7 @@ import { readBootId } from "../../../handover/run-directory.ts";
 import { bitsOf, formatAddress, parsePrefix } from "../../../lib/addresses/address.ts";
 import { lineKey } from "../../../lib/cni/attachment-id.ts";
 import type { ResultCache } from "../../../lib/cni/runtime/cache.ts";
+import { ifReadable } from "../../../lib/system/files.ts";
 import { openNamespace } from "../../../lib/system/netns.ts";
 import { Sandbox, seenOf } from "../../../lib/system/sandbox.ts";
 import type { WorkloadEndpoint } from "../../../lib/workload/endpoint.ts";
@@ -46,7 +47,7 @@ export function knownAttachments(sources: Sources, endpoints: readonly WorkloadE
     const owner = parseAttachmentAlias(link.alias);
     if (owner === undefined || !isDeviceKind(link.kind) || found.has(lineKey(owner))) continue;
     const endpoint = endpointOf(owner.containerId);
-    const left = readOrNone(() => direct.read(owner));
+    const left = ifReadable(() => direct.read(owner));
     if (left !== undefined) enter({ record: left, source: "plugin", endpoint });
     else enter({ record: recordOfLink(sources, link, owner, endpoint), source: "kernel", endpoint });
   }
@@ -64,14 +65,6 @@ export async function endpointsHere({ store, node }: Sources): Promise<readonly 
   try {
     const all = await store.datastore.endpoints.list();
     return all.map(({ value }) => value).filter((endpoint) => endpoint.node === node || endpoint.node === "");
-  } catch {
-    return undefined;
-  }
-}
-
-function readOrNone<T>(read: () => T | undefined): T | undefined {
-  try {
-    return read();
   } catch {
     return undefined;
   }
@@ -174,7 +167,7 @@ function requestOf(
 /** Returns the attachment as the runtime keeps it. */
 function cachedOf(cache: ResultCache, { network, containerId, ifname }: AttachmentName) {
   const attachment = { containerId, interfaceName: ifname, netns: "", args: undefined, capabilityArgs: undefined };
-  return readOrNone(() => cache.get(network, attachment))?.attachment;
+  return ifReadable(() => cache.get(network, attachment))?.attachment;
 }
 
 /** Makes the record of no attachment, for what a network needs of the host itself. */
@@ -198,7 +191,7 @@ function netnsOf(sources: Sources, owner: AttachmentName, link: Link | undefined
   if (path === undefined || path === "") return { path: "" };
   // Without the link nothing proves that the path still leads to the sandbox of that time.
   if (link === undefined) return { path };
-  const seen = readOrNone(() => {
+  const seen = ifReadable(() => {
     using sandbox = Sandbox.named(path);
     return seenOf(sandbox);
   });
@@ -206,7 +199,7 @@ function netnsOf(sources: Sources, owner: AttachmentName, link: Link | undefined
 }
 
 function leadsTo({ host }: Sources, path: string, id: number | undefined): boolean {
-  const found = readOrNone(() => {
+  const found = ifReadable(() => {
     using namespace = openNamespace(path);
     return namespaceIdOf(host.route, namespace.fd);
   });
@@ -215,9 +208,9 @@ function leadsTo({ host }: Sources, path: string, id: number | undefined): boole
 
 function namespacePaths(): readonly string[] {
   const named = NAMESPACE_DIRECTORIES.flatMap((directory) =>
-    (readOrNone(() => readdirSync(directory)) ?? []).map((name) => join(directory, name)),
+    (ifReadable(() => readdirSync(directory)) ?? []).map((name) => join(directory, name)),
   );
-  const ofProcesses = (readOrNone(() => readdirSync("/proc")) ?? [])
+  const ofProcesses = (ifReadable(() => readdirSync("/proc")) ?? [])
     .filter((name) => /^\d+$/.test(name))
     .map((pid) => `/proc/${pid}/ns/net`);
   return [...named, ...ofProcesses];

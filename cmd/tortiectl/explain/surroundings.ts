@@ -18,6 +18,7 @@ import { defaultPluginPath } from "../../../lib/cni/runtime/run-plugin.ts";
 import { isDatastoreFailure } from "../../../lib/datastore/errors.ts";
 import { messageOf, TortieError } from "../../../lib/errors/errors.ts";
 import { field, isNumber, parseObject } from "../../../lib/json/decode.ts";
+import { ifReadable } from "../../../lib/system/files.ts";
 import { VERSION } from "../../output.ts";
 import { askHistory } from "../ask-agent.ts";
 import { type AskedPolicy, askPolicy } from "../policy/check.ts";
@@ -216,9 +217,5 @@ export async function configurationResults({ options: { netDir }, lists }: Sourc
 }
 
 function textOf(file: string): string {
-  try {
-    return readFileSync(file, "utf8");
-  } catch {
-    return "";
-  }
+  return ifReadable(() => readFileSync(file, "utf8")) ?? "";
 }

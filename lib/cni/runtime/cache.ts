@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { messageOf, TortieError } from "../../errors/errors.ts";
 import { parseJson } from "../../json/parse.ts";
 import { isJsonObject, type JsonObject, type JsonValue, stringifyJson } from "../../json/value.ts";
+import { ifReadable } from "../../system/files.ts";
 import { writeWhole } from "../../system/write-whole.ts";
 import type { Conflist } from "./conflist.ts";
 import type { Attachment } from "./plugin-call.ts";
@@ -38,12 +39,7 @@ export class ResultCache {
 
   /** Lists every readable attachment of one network; other programs' files in the folder are passed over. */
   list(network: string): readonly CachedAttachment[] {
-    let names: string[];
-    try {
-      names = readdirSync(this.#folder);
-    } catch {
-      return []; // nothing was ever kept
-    }
+    const names = ifReadable(() => readdirSync(this.#folder)) ?? []; // none: nothing was ever kept
     const prefixed = names.filter((name) => name.startsWith(`${network}-`) && !name.endsWith(".tmp")).sort();
     return prefixed.flatMap((name) => {
       const cached = this.#readOrSkip(join(this.#folder, name));
@@ -83,11 +79,7 @@ export class ResultCache {
   }
 
   #readOrSkip(file: string): CachedAttachment | undefined {
-    try {
-      return this.#read(file);
-    } catch {
-      return undefined;
-    }
+    return ifReadable(() => this.#read(file));
   }
 
   #read(file: string): CachedAttachment | undefined {

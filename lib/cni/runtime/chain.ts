@@ -15,6 +15,7 @@
 import { TortieError } from "../../errors/errors.ts";
 import { parseJson } from "../../json/parse.ts";
 import { isJsonObject, type JsonObject } from "../../json/value.ts";
+import { ifReadable } from "../../system/files.ts";
 import type { CniCommand, CniVersion, ValidAttachment } from "../protocol.ts";
 import { isAtLeast } from "../request.ts";
 import { parseResult, renderResult } from "../result.ts";
@@ -97,11 +98,7 @@ export async function del(runtime: Runtime, list: Conflist, attachment: Attachme
 
 /** A damaged cache must not keep a container from being removed: DEL goes on without it, as libcni's does. */
 function cachedOrDamaged(runtime: Runtime, list: Conflist, attachment: Attachment): CachedAttachment | undefined {
-  try {
-    return runtime.cache.get(list.name, attachment);
-  } catch {
-    return undefined;
-  }
+  return ifReadable(() => runtime.cache.get(list.name, attachment));
 }
 
 /** @throws PluginFailure; TortieError `operation-unsupported`, `check-disabled`, `attachment-unknown` */

@@ -7,6 +7,7 @@ import { dirname, join } from "node:path";
 import { KeyError, messageOf, TortieError } from "../../errors/errors.ts";
 import { parseJson } from "../../json/parse.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../json/value.ts";
+import { ifReadable } from "../../system/files.ts";
 import { CNI_VERSIONS, type CniVersion } from "../protocol.ts";
 import { isCniName } from "../request.ts";
 
@@ -98,12 +99,7 @@ function pluginsOf(file: string, network: string, config: JsonObject): PluginCon
 }
 
 function besidePlugins(folder: string): PluginConf[] {
-  let names: string[];
-  try {
-    names = readdirSync(folder);
-  } catch {
-    return []; // most networks have no such folder
-  }
+  const names = ifReadable(() => readdirSync(folder)) ?? []; // none: most networks have no such folder
   const files = names
     .filter((name) => name.endsWith(".conf"))
     .sort()
