@@ -2,11 +2,12 @@
  * Counts the controller's figures for Prometheus. Those of the addresses have the names and labels of Calico's kube-controllers, so that
  * its dashboards go on working; figures of the process begin with `tortie_controller_`. Only the leader counts addresses.
  */
-import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { Counter, Histogram } from "prom-client";
 import { placedPools } from "../doctor/snapshot.ts";
 import { isFree, prefixOf } from "../ipam-plugin/allocator/block.ts";
 import { covers } from "../lib/addresses/address.ts";
 import type { Block } from "../lib/datastore/resources.ts";
+import { Figures } from "../lib/resident/figures.ts";
 import { CHECK_VALUES, type CheckState } from "../lib/resident/health.ts";
 import type { TaskRun } from "../lib/resident/tasks.ts";
 import type { ClusterView } from "./view/cluster-view.ts";
@@ -40,8 +41,7 @@ interface Count {
   readonly borrowed: number;
 }
 
-export class ControllerMetrics {
-  readonly #registry = new Registry();
+export class ControllerMetrics extends Figures {
   readonly #sources: MetricSources;
   readonly #reclaimed: Counter<"reason">;
   readonly #requests: Counter<"method" | "status">;
@@ -50,20 +50,15 @@ export class ControllerMetrics {
   readonly #identityChanges: Counter<"change">;
 
   constructor(sources: MetricSources) {
+    super("", SECONDS);
     this.#sources = sources;
-    this.#reclaimed = this.#counter("ipam_allocations_gc_reclamations", "Addresses that were released", ["reason"]);
-    this.#requests = this.#counter(`${PREFIX}requests_total`, "Requests of the watches to the API server", ["method", "status"]);
-    this.#runs = this.#counter(`${PREFIX}runs_total`, "Looks of the duties", ["name", "status"]);
-    this.#seconds = new Histogram({
-      name: `${PREFIX}run_seconds`,
-      help: "How long looks of the duties take",
-      labelNames: ["name"],
-      buckets: SECONDS,
-      registers: [this.#registry],
-    });
+    this.#reclaimed = this.counter("ipam_allocations_gc_reclamations", "Addresses that were released", ["reason"]);
+    this.#requests = this.counter(`${PREFIX}requests_total`, "Requests of the watches to the API server", ["method", "status"]);
+    this.#runs = this.counter(`${PREFIX}runs_total`, "Looks of the duties", ["name", "status"]);
+    this.#seconds = this.histogram(`${PREFIX}run_seconds`, "How long looks of the duties take", ["name"]);
     const changes = "Identities that were created, renumbered, revived, retired and deleted";
-    this.#identityChanges = this.#counter(`${PREFIX}identity_changes_total`, changes, ["change"]);
-    this.#sampled(`${PREFIX}identities`, "Identities, and sets of labels without one", ["state"], (gauge) => {
+    this.#identityChanges = this.counter(`${PREFIX}identity_changes_total`, changes, ["change"]);
+    this.sampled(`${PREFIX}identities`, "Identities, and sets of labels without one", ["state"], (gauge) => {
       for (const [state, count] of Object.entries(sources.identities() ?? {})) gauge.set({ state }, count);
     });
     this.#sampledCounts("ipam_allocations_per_node", "Addresses in use, by node", ["node"], ({ inUse }) => inUse);
@@ -72,21 +67,21 @@ export class ControllerMetrics {
     this.#sampledCounts("ipam_allocations_in_use", "Addresses in use", ["ippool", "node"], ({ inUse }) => inUse);
     this.#sampledCounts("ipam_allocations_borrowed", "Addresses in blocks of other nodes", ["ippool", "node"], ({ borrowed }) => borrowed);
     this.#sampledCounts("ipam_blocks", "Blocks", ["ippool", "node"], ({ blocks }) => blocks);
-    this.#sampled("ipam_ippool_size", "Addresses of the pool", ["ippool"], (gauge) => {
+    this.sampled("ipam_ippool_size", "Addresses of the pool", ["ippool"], (gauge) => {
       for (const { pool, prefix } of placedPools(this.#complete()?.pools.map((view) => view.pool) ?? [])) {
         gauge.set({ ippool: pool.name }, 2 ** ((prefix.address.family === 4 ? 32 : 128) - prefix.length));
       }
     });
-    this.#sampled("ipam_allocations_gc_candidates", "Addresses that have been seen unused", [], (gauge) => gauge.set(sources.candidates()));
-    this.#sampled(`${PREFIX}leads`, "1 on the controller that leads", [], (gauge) => gauge.set(sources.leads() ? 1 : 0));
-    this.#sampled(`${PREFIX}calico_kube_controllers`, "1 while addresses are left to Calico's kube-controllers", [], (gauge) =>
+    this.sampled("ipam_allocations_gc_candidates", "Addresses that have been seen unused", [], (gauge) => gauge.set(sources.candidates()));
+    this.sampled(`${PREFIX}leads`, "1 on the controller that leads", [], (gauge) => gauge.set(sources.leads() ? 1 : 0));
+    this.sampled(`${PREFIX}calico_kube_controllers`, "1 while addresses are left to Calico's kube-controllers", [], (gauge) =>
       gauge.set(sources.kubeControllers() === undefined ? 0 : 1),
     );
-    this.#sampled(`${PREFIX}check_state`, "Checks of health: 0 in order, 1 a warning, 2 a failure", ["check"], (gauge) => {
+    this.sampled(`${PREFIX}check_state`, "Checks of health: 0 in order, 1 a warning, 2 a failure", ["check"], (gauge) => {
       for (const { name, state } of sources.checks()) gauge.set({ check: name }, CHECK_VALUES[state]);
     });
-    this.#sampled(`${PREFIX}queue_length`, "Items that wait", [], (gauge) => gauge.set(sources.queueLength()));
-    this.#sampled(`${PREFIX}resident_memory_bytes`, "Memory of the process", [], (gauge) => gauge.set(process.memoryUsage.rss()));
+    this.sampled(`${PREFIX}queue_length`, "Items that wait", [], (gauge) => gauge.set(sources.queueLength()));
+    this.sampled(`${PREFIX}resident_memory_bytes`, "Memory of the process", [], (gauge) => gauge.set(process.memoryUsage.rss()));
   }
 
   released(reason: "node" | "leak", addresses: number): void {
@@ -106,18 +101,6 @@ export class ControllerMetrics {
     this.#seconds.observe({ name }, seconds);
   }
 
-  get contentType(): string {
-    return this.#registry.contentType;
-  }
-
-  text(): Promise<string> {
-    return this.#registry.metrics();
-  }
-
-  #counter<L extends string>(name: string, help: string, labelNames: L[]): Counter<L> {
-    return new Counter({ name, help, labelNames, registers: [this.#registry] });
-  }
-
   #complete() {
     const view = this.#sources.view();
     return view === undefined || view.gap !== undefined ? undefined : view;
@@ -135,22 +118,13 @@ export class ControllerMetrics {
   }
 
   #sampledCounts<L extends "ippool" | "node">(name: string, help: string, labels: readonly L[], value: (count: Count) => number): void {
-    this.#sampled<"ippool" | "node">(name, help, labels, (gauge) => {
+    this.sampled<"ippool" | "node">(name, help, labels, (gauge) => {
       for (const count of this.#counts()) {
         const all = { ippool: count.pool, node: count.node };
         const amount = value(count);
         if (amount > 0) gauge.inc(Object.fromEntries(labels.map((label) => [label, all[label]])), amount);
       }
     });
-  }
-
-  /** Registers a gauge that is computed at each reading. */
-  #sampled<L extends string>(name: string, help: string, labelNames: readonly L[], sample: (gauge: Gauge<L>) => void): void {
-    const collect = function (this: Gauge<L>) {
-      this.reset();
-      sample(this);
-    };
-    new Gauge({ name, help, labelNames: [...labelNames], registers: [this.#registry], collect });
   }
 }
 

@@ -1,7 +1,7 @@
 /** Counts the agent's figures for Prometheus (A§8.2). Parts of the agent count with these functions, or are asked when the metrics are read. */
 
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import { Figures } from "../../lib/resident/figures.ts";
 import { CHECK_VALUES, type CheckState } from "../../lib/resident/health.ts";
 import type { TaskRun } from "../../lib/resident/tasks.ts";
 import { type PolicyFigureSource, PolicyMetrics } from "./policy-metrics.ts";
@@ -47,58 +47,58 @@ export interface MetricValue {
   readonly value: number;
 }
 
-export class AgentMetrics {
-  readonly #registry = new Registry();
+export class AgentMetrics extends Figures {
   readonly #sources: Partial<MetricSources>;
-  readonly #controllerRuns = this.#counter("controllers_runs_total", "Runs of controllers that have ended", ["status"]);
-  readonly #controllerSeconds = this.#histogram("controllers_runs_duration_seconds", "How long runs of controllers take", ["status"]);
-  readonly #apiSeconds = this.#histogram("api_process_time_seconds", "How long requests to the agent's API take", [
+  readonly #controllerRuns = this.counter("controllers_runs_total", "Runs of controllers that have ended", ["status"]);
+  readonly #controllerSeconds = this.histogram("controllers_runs_duration_seconds", "How long runs of controllers take", ["status"]);
+  readonly #apiSeconds = this.histogram("api_process_time_seconds", "How long requests to the agent's API take", [
     "path",
     "method",
     "return_code",
   ]);
-  readonly #cniSeconds = this.#histogram("cni_seconds", "How long CNI operations and their steps take", ["verb", "step"]);
-  readonly #builds = this.#counter("endpoint_regenerations", "Builds of endpoints that have ended", ["outcome"]);
-  readonly #buildSeconds = this.#histogram("endpoint_regeneration_time_stats_seconds", "How long builds of endpoints take", [
+  readonly #cniSeconds = this.histogram("cni_seconds", "How long CNI operations and their steps take", ["verb", "step"]);
+  readonly #builds = this.counter("endpoint_regenerations", "Builds of endpoints that have ended", ["outcome"]);
+  readonly #buildSeconds = this.histogram("endpoint_regeneration_time_stats_seconds", "How long builds of endpoints take", [
     "scope",
     "status",
   ]);
-  readonly #queueSeconds = this.#histogram("events_queue_seconds", "How long events wait in the queue of their endpoint", ["event"]);
-  readonly #ipamEvents = this.#counter("ipam_events_total", "Addresses granted and released", ["action", "family"]);
-  readonly #batchSize = this.#histogram("ipam_batch_size", "Grants and releases in one write of a block", [], [1, 2, 4, 8, 16, 32, 64]);
-  readonly #blockWrites = this.#counter("ipam_block_writes_total", "Writes of blocks", ["outcome"]);
-  readonly #restored = this.#counter("restore_endpoints", "Endpoints read back at start", ["outcome"]);
-  readonly #findings = this.#counter("sweep_findings_total", "What sweeps have found", ["kind"]);
+  readonly #queueSeconds = this.histogram("events_queue_seconds", "How long events wait in the queue of their endpoint", ["event"]);
+  readonly #ipamEvents = this.counter("ipam_events_total", "Addresses granted and released", ["action", "family"]);
+  readonly #batchSize = this.histogram("ipam_batch_size", "Grants and releases in one write of a block", [], [1, 2, 4, 8, 16, 32, 64]);
+  readonly #blockWrites = this.counter("ipam_block_writes_total", "Writes of blocks", ["outcome"]);
+  readonly #restored = this.counter("restore_endpoints", "Endpoints read back at start", ["outcome"]);
+  readonly #findings = this.counter("sweep_findings_total", "What sweeps have found", ["kind"]);
   #policy: PolicyMetrics | undefined;
-  readonly #requests = this.#counter("kubernetes_requests_total", "Requests to the API server, of watches the beginning", [
+  readonly #requests = this.counter("kubernetes_requests_total", "Requests to the API server, of watches the beginning", [
     "method",
     "status",
   ]);
 
   constructor(sources: Partial<MetricSources> = {}) {
+    super(PREFIX, SECONDS);
     this.#sources = sources;
     // Prometheus does not see an increase from nothing to 1, and an alert would miss the first finding.
     for (const kind of FINDINGS) this.sweepFound(kind, 0);
-    this.#sampled("ready", "1 while an ADD can succeed", [], (gauge) => gauge.set(sources.isReady?.() === true ? 1 : 0));
-    this.#sampled("check_state", "Checks of health: 0 in order, 1 a warning, 2 a failure", ["check"], (gauge) => {
+    this.sampled("ready", "1 while an ADD can succeed", [], (gauge) => gauge.set(sources.isReady?.() === true ? 1 : 0));
+    this.sampled("check_state", "Checks of health: 0 in order, 1 a warning, 2 a failure", ["check"], (gauge) => {
       for (const { name, state } of sources.checks?.() ?? []) gauge.set({ check: name }, CHECK_VALUES[state]);
     });
-    this.#sampled("endpoint_count", "Endpoints of this node", [], (gauge) => gauge.set(this.#states().length));
-    this.#sampled("endpoint_state", "Endpoints by state", ["state"], (gauge) => {
+    this.sampled("endpoint_count", "Endpoints of this node", [], (gauge) => gauge.set(this.#states().length));
+    this.sampled("endpoint_state", "Endpoints by state", ["state"], (gauge) => {
       for (const state of this.#states()) gauge.inc({ state });
     });
-    this.#sampled("delete_queue_length", "DELs that wait for the agent", [], (gauge) => gauge.set(sources.deleteQueueLength?.() ?? 0));
-    this.#sampled("waiting", "What the agent waits for", ["what"], (gauge) => {
+    this.sampled("delete_queue_length", "DELs that wait for the agent", [], (gauge) => gauge.set(sources.deleteQueueLength?.() ?? 0));
+    this.sampled("waiting", "What the agent waits for", ["what"], (gauge) => {
       for (const what of sources.waits?.() ?? []) gauge.inc({ what });
     });
-    this.#sampled("ipam_addresses", "Addresses of this node", ["family", "state"], (gauge) => {
+    this.sampled("ipam_addresses", "Addresses of this node", ["family", "state"], (gauge) => {
       for (const { family, state, count } of sources.addresses?.() ?? []) gauge.set({ family: `ipv${family}`, state }, count);
     });
-    this.#sampled("event_loop_longest_standstill_seconds", "Longest time in which no call was served, of all calls so far", [], (gauge) =>
+    this.sampled("event_loop_longest_standstill_seconds", "Longest time in which no call was served, of all calls so far", [], (gauge) =>
       gauge.set((sources.longestStandstillMs?.() ?? 0) / 1000),
     );
-    this.#sampled("process_resident_memory_bytes", "Memory of the process", [], (gauge) => gauge.set(process.memoryUsage.rss()));
-    this.#sampled("process_cpu_seconds", "Processor time of the process", [], (gauge) => {
+    this.sampled("process_resident_memory_bytes", "Memory of the process", [], (gauge) => gauge.set(process.memoryUsage.rss()));
+    this.sampled("process_cpu_seconds", "Processor time of the process", [], (gauge) => {
       const { user, system } = process.cpuUsage();
       gauge.set((user + system) / 1_000_000);
     });
@@ -150,7 +150,7 @@ export class AgentMetrics {
 
   /** Shows the figures of policy from now on. @param source `undefined` while policy is not enforced */
   watchPolicy(source: () => PolicyFigureSource | undefined): void {
-    this.#policy ??= new PolicyMetrics(this.#registry, source);
+    this.#policy ??= new PolicyMetrics(this.registry, source);
   }
 
   /** Counts an attempt to bring a change into the packet filter. */
@@ -158,16 +158,8 @@ export class AgentMetrics {
     this.#policy?.passed(outcome, milliseconds);
   }
 
-  get contentType(): string {
-    return this.#registry.contentType;
-  }
-
-  text(): Promise<string> {
-    return this.#registry.metrics();
-  }
-
   async list(): Promise<readonly MetricValue[]> {
-    const metrics = await this.#registry.getMetricsAsJSON();
+    const metrics = await this.registry.getMetricsAsJSON();
     return metrics.flatMap(({ name, values }) =>
       values.map((entry) => ({
         name: "metricName" in entry && typeof entry.metricName === "string" ? entry.metricName : name,
@@ -179,23 +171,6 @@ export class AgentMetrics {
 
   #states(): readonly string[] {
     return this.#sources.endpointStates?.() ?? [];
-  }
-
-  #counter<L extends string>(name: string, help: string, labelNames: readonly L[]): Counter<L> {
-    return new Counter({ name: PREFIX + name, help, labelNames: [...labelNames], registers: [this.#registry] });
-  }
-
-  #histogram<L extends string>(name: string, help: string, labelNames: readonly L[], buckets = SECONDS): Histogram<L> {
-    return new Histogram({ name: PREFIX + name, help, labelNames: [...labelNames], buckets, registers: [this.#registry] });
-  }
-
-  /** Asks for the values at each reading. */
-  #sampled<L extends string>(name: string, help: string, labelNames: readonly L[], sample: (gauge: Gauge<L>) => void): void {
-    const collect = function (this: Gauge<L>) {
-      this.reset();
-      sample(this);
-    };
-    new Gauge({ name: PREFIX + name, help, labelNames: [...labelNames], registers: [this.#registry], collect });
   }
 }
 

@@ -1,5 +1,6 @@
 /** Counts the figures of policy for Prometheus. They are there on nodes that enforce policy, and sampled when somebody reads them. */
-import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import type { Counter, Gauge, Histogram, Registry } from "prom-client";
+import { Figures } from "../../lib/resident/figures.ts";
 
 const PREFIX = "tortie_policy_";
 /** From one changed element to the whole table of a large cluster. */
@@ -29,22 +30,15 @@ export interface PolicyFigureSource {
   judged(): Promise<readonly { readonly direction: string; readonly packets: bigint }[]>;
 }
 
-export class PolicyMetrics {
-  readonly #registry: Registry;
+export class PolicyMetrics extends Figures {
   readonly #source: () => PolicyFigureSource | undefined;
   readonly #passSeconds: Histogram<"outcome">;
 
   /** @param source `undefined` while policy is not enforced: there are no figures then */
   constructor(registry: Registry, source: () => PolicyFigureSource | undefined) {
-    this.#registry = registry;
+    super(PREFIX, SECONDS, registry);
     this.#source = source;
-    this.#passSeconds = new Histogram({
-      name: `${PREFIX}pass_seconds`,
-      help: "How long it takes to bring a change into the packet filter",
-      labelNames: ["outcome"],
-      buckets: SECONDS,
-      registers: [registry],
-    });
+    this.#passSeconds = this.histogram("pass_seconds", "How long it takes to bring a change into the packet filter", ["outcome"]);
     this.#sized("endpoints", "Endpoints that policy knows", (one) => one.endpoints().length);
     this.#sized("pending_endpoints", "Endpoints that wait for the packet filter", (one) => one.pending().length);
     this.#sized("classes", "Classes of peers on this node", (one) => one.figures().classes);
@@ -60,7 +54,7 @@ export class PolicyMetrics {
     this.#gauge("unread_objects", "Objects of policy that Tortie does not enforce, at least", ["kind"], (gauge, one) => {
       for (const { kind, atLeast } of one.unread()) gauge.set({ kind }, atLeast);
     });
-    this.#counter(
+    this.#counted(
       "judged_total",
       "Packets that began a connection and were judged; those that were not denied passed",
       ["direction"],
@@ -69,7 +63,7 @@ export class PolicyMetrics {
     );
     this.#drops("drops_total", "Packets that policy has dropped", countersOf);
     this.#drops("drops_shown_total", "Dropped packets that were seen one by one", async (one) => one.drops.shown());
-    this.#counter("drops_missed_total", "Dropped packets that the kernel reported and that were not looked at", [], async (one) => [
+    this.#counted("drops_missed_total", "Dropped packets that the kernel reported and that were not looked at", [], async (one) => [
       { labels: {}, value: one.drops.missed },
     ]);
   }
@@ -88,37 +82,33 @@ export class PolicyMetrics {
     labelNames: readonly L[],
     sample: (gauge: Gauge<L>, source: PolicyFigureSource) => void,
   ): void {
-    const sourceNow = this.#source;
-    const collect = function (this: Gauge<L>) {
-      this.reset();
-      const source = sourceNow();
-      if (source !== undefined) sample(this, source);
-    };
-    new Gauge({ name: PREFIX + name, help, labelNames: [...labelNames], registers: [this.#registry], collect });
+    this.sampled(name, help, labelNames, (gauge) => {
+      const source = this.#source();
+      if (source !== undefined) sample(gauge, source);
+    });
   }
 
   #drops(name: string, help: string, ask: (source: PolicyFigureSource) => Promise<readonly DropFigure[]>): void {
-    this.#counter(name, help, ["direction", "reason"], async (source) =>
+    this.#counted(name, help, ["direction", "reason"], async (source) =>
       (await ask(source)).map(({ direction, reason, packets }) => ({ labels: { direction, reason }, value: Number(packets) })),
     );
   }
 
   /** Makes a counter of what is counted elsewhere. */
-  #counter<L extends string>(
+  #counted<L extends string>(
     name: string,
     help: string,
     labelNames: readonly L[],
     ask: (source: PolicyFigureSource) => Promise<readonly Counted<L>[]>,
   ): void {
     const sourceNow = this.#source;
-    const collect = async function (this: Counter<L>) {
+    this.counter(name, help, labelNames, async function (this: Counter<L>) {
       const source = sourceNow();
       const values = source === undefined ? [] : await ask(source);
       // Not before the wait: two readers at once would add to each other's.
       this.reset();
       for (const { labels, value } of values) this.inc(labels, value);
-    };
-    new Counter({ name: PREFIX + name, help, labelNames: [...labelNames], registers: [this.#registry], collect });
+    });
   }
 }
 
