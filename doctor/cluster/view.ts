@@ -75,13 +75,12 @@ export class ClusterView implements Disposable {
 
   /** @returns nothing where there is no such kind @throws as `get` */
   async list(path: string, labelSelector?: string): Promise<readonly Fields[]> {
-    const items: Fields[] = [];
     const ask = async (query: string) => {
       const { status, body } = await this.get(`${path}${query}`);
       return status === 404 ? { items: [], next: "", version: "" } : parsePage(body);
     };
-    for await (const page of pagesOf(ask, labelSelector === undefined ? {} : { labelSelector }, false)) items.push(...page.items);
-    return items;
+    const pages = await Array.fromAsync(pagesOf(ask, { labelSelector }, false));
+    return pages.flatMap(({ items }) => items);
   }
 
   /** Makes a review: the server answers a question, and stores nothing. @throws as `get` */

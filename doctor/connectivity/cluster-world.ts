@@ -5,7 +5,7 @@
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { type Fields, has, objects, section, text } from "../../lib/json/decode.ts";
 import { type JsonObject, stringifyJson } from "../../lib/json/value.ts";
-import { type ApiClient, ApiError, pagesOf, parsePage } from "../../lib/kubernetes/api-client.ts";
+import { type ApiClient, ApiError, everyItem } from "../../lib/kubernetes/api-client.ts";
 import { metadataOf } from "../../lib/kubernetes/objects.ts";
 import { SYSTEM_CLOCK, sleepUnless } from "../../lib/system/waiting.ts";
 import { podHostInterfaceName } from "../../lib/workload/names.ts";
@@ -43,7 +43,7 @@ export function openClusterWorld(api: ApiClient, options: ClusterOptions, signal
  */
 export async function cleanCluster(api: ApiClient, evenRunning: boolean): Promise<readonly CheckResult[]> {
   const results: CheckResult[] = [];
-  for (const namespace of await listAll(api, `/api/v1/namespaces`, LABEL)) {
+  for (const namespace of await everyItem(api, "/api/v1/namespaces", { labelSelector: LABEL })) {
     const { name, annotations } = metadataOf(namespace);
     const object = `namespace ${name}`;
     if (text(section(namespace, "metadata"), "deletionTimestamp") !== "") continue;
@@ -135,7 +135,7 @@ class ClusterWorld implements World {
   }
 
   async #chooseNodes(): Promise<readonly string[]> {
-    const all = await listAll(this.#api, "/api/v1/nodes", "");
+    const all = await everyItem(this.#api, "/api/v1/nodes");
     const { nodes } = this.#options;
     const missing = nodes.find((name) => !all.some((node) => metadataOf(node).name === name));
     if (missing !== undefined) {
@@ -170,7 +170,7 @@ class ClusterWorld implements World {
   /** Takes the API server's own addresses for what is outside of the pods' network. */
   async #servers(): Promise<readonly Target[]> {
     const path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
-    const slices = await listAll(this.#api, path, "kubernetes.io/service-name=kubernetes").catch((error: unknown) => {
+    const slices = await everyItem(this.#api, path, { labelSelector: "kubernetes.io/service-name=kubernetes" }).catch((error: unknown) => {
       if (error instanceof ApiError && [403, 404].includes(error.status)) return [];
       throw error;
     });
@@ -198,7 +198,7 @@ class ClusterWorld implements World {
   async #untilPodsRun(wishes: readonly PodWish[]): Promise<void> {
     const end = SYSTEM_CLOCK.now() + this.#options.podsMs;
     for (;;) {
-      const pods = new Map((await listAll(this.#api, this.#pods(), "")).map((pod) => [metadataOf(pod).name, pod]));
+      const pods = new Map((await everyItem(this.#api, this.#pods())).map((pod) => [metadataOf(pod).name, pod]));
       const waiting = wishes.filter(({ name }) => !isRunning(pods.get(name)));
       if (waiting.length > 0 && SYSTEM_CLOCK.now() < end) {
         await sleepUnless(this.#signal, LOOK_MS);
@@ -271,11 +271,4 @@ function replyOf(ended: Fields): ProbeReply {
   const message = text(ended, "message");
   if (message !== "" && ended.exitCode === 0) return parseReply(message);
   throw new Error(`the probe ended with status ${String(ended.exitCode)}: ${(message || text(ended, "reason")).slice(0, 300)}`);
-}
-
-async function listAll(api: ApiClient, path: string, labelSelector: string): Promise<readonly Fields[]> {
-  const found: Fields[] = [];
-  const ask = async (query: string) => parsePage(await api.request({ method: "GET", path: path + query }));
-  for await (const { items } of pagesOf(ask, { labelSelector }, false)) found.push(...items);
-  return found;
 }

@@ -113,6 +113,13 @@ export async function* pagesOf(ask: (query: string) => Promise<Page>, selectors:
   }
 }
 
+/** Lists objects of every page. @throws ApiError */
+export async function everyItem(client: Pick<ApiClient, "request">, path: string, selectors: Selectors = {}): Promise<readonly Fields[]> {
+  const ask = async (query: string) => parsePage(await client.request({ method: "GET", path: `${path}${query}` }));
+  const pages = await Array.fromAsync(pagesOf(ask, selectors, false));
+  return pages.flatMap(({ items }) => items);
+}
+
 /** @throws Error when the text is no list */
 export function parsePage(json: string): Page {
   const page = parseObject(json);

@@ -6,7 +6,7 @@ import { decodeNetworkConfig, type NetworkConfig } from "../../../lib/config/dec
 import { kubernetesDatastore } from "../../../lib/datastore/kubernetes/kubernetes-datastore.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import type { Fields } from "../../../lib/json/decode.ts";
-import { type ApiClient, ApiError, pagesOf, parsePage, type Selectors } from "../../../lib/kubernetes/api-client.ts";
+import { type ApiClient, ApiError, everyItem, type Selectors } from "../../../lib/kubernetes/api-client.ts";
 import { type ConnectedClient, createApiClient, openApiClient } from "../../../lib/kubernetes/client/client.ts";
 import { readKubeconfig } from "../../../lib/kubernetes/config/kubeconfig.ts";
 import { resolveApiConfig } from "../../../lib/kubernetes/config/resolve.ts";
@@ -42,7 +42,7 @@ export function openCluster(options: ClusterOptions): Cluster {
     namespace: namespaceOf(env),
     unreadable,
     datastore: kubernetesDatastore(client, { onDamaged: ({ message }) => void unreadable.add(message) }),
-    list: (path, selectors = {}) => explained(() => everyPage(client, path, selectors)),
+    list: (path, selectors) => explained(() => everyItem(client, path, selectors)),
     [Symbol.dispose]: () => client.close(),
   };
 }
@@ -72,14 +72,6 @@ export function environmentOf({ kubeconfig, context }: ClusterOptions, env: Envi
 /** Returns the namespace that kubectl would mean. */
 function namespaceOf({ KUBECONFIG: files, K8S_CURRENT_CONTEXT: context }: Environment): string {
   return (files === undefined ? undefined : readKubeconfig(files, context).namespace) ?? "default";
-}
-
-/** Lists objects of every page. @throws ApiError */
-export async function everyPage(client: ConnectedClient, path: string, selectors: Selectors): Promise<readonly Fields[]> {
-  const items: Fields[] = [];
-  const ask = async (query: string) => parsePage(await client.request({ method: "GET", path: `${path}${query}` }));
-  for await (const page of pagesOf(ask, selectors, false)) items.push(...page.items);
-  return items;
 }
 
 /** Gives what the server refused, or did not answer, its word. @throws what `ask` throws */

@@ -5,11 +5,10 @@ import { WatchedIdentities } from "../../../agent/policy/identities/lookup.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import { IDENTITIES } from "../../../lib/identity/identity-object.ts";
-import { ApiError } from "../../../lib/kubernetes/api-client.ts";
+import { ApiError, everyItem } from "../../../lib/kubernetes/api-client.ts";
 import { createApiClient } from "../../../lib/kubernetes/client/client.ts";
 import { resolveApiConfig } from "../../../lib/kubernetes/config/resolve.ts";
 import { asking } from "../ask-agent.ts";
-import { everyPage } from "../cluster/access.ts";
 import { json } from "../node/run.ts";
 import { columns, type Output, printsDocument, type Terminal } from "../terminal.ts";
 
@@ -100,7 +99,7 @@ async function serverAnswerer(kubeconfig: string): Promise<Answerer> {
   const config = decodeNetworkConfig({ datastore_type: "kubernetes", kubernetes: { kubeconfig } });
   const client = createApiClient(resolveApiConfig(config, {}));
   try {
-    const found = (await everyPage(client, IDENTITIES.path, {})).map((item) => IDENTITIES.decode(item));
+    const found = (await everyItem(client, IDENTITIES.path)).map((item) => IDENTITIES.decode(item));
     const lookup = new WatchedIdentities({ list: () => found, onChange: () => () => undefined }, () => undefined);
     return {
       list: async () => lookup.list().map(identityModel),
