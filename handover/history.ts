@@ -5,8 +5,8 @@
  */
 import { appendFileSync, closeSync, constants, fstatSync, mkdirSync, openSync, readSync, renameSync } from "node:fs";
 import { join } from "node:path";
-import { isText, listOf, must, oneOf, parseObject } from "../lib/json/decode.ts";
-import { may, number, readShape, type Shaped, shapes, text } from "../lib/json/shape.ts";
+import { isText, listOf, may, must, oneOf, parseObject } from "../lib/json/decode.ts";
+import { number, readShape, type Shaped, shapes, text } from "../lib/json/shape.ts";
 import { excerpt } from "../lib/log/format.ts";
 import { systemErrorCode } from "../lib/system/errno.ts";
 

@@ -6,9 +6,9 @@
  * whatever a killed agent may have left. Its members stand in one table, which is the type as well as the reader of the stored text.
  */
 import { decodeDesiredState, encodeDesiredState } from "../dataplane/desired-state.ts";
-import { field, isNumber, must, oneOf } from "../lib/json/decode.ts";
+import { field, isNumber, may, must, oneOf } from "../lib/json/decode.ts";
 import { parseJson } from "../lib/json/parse.ts";
-import { flag, may, number, part, readShape, type Shaped, shape, shapes, text } from "../lib/json/shape.ts";
+import { flag, number, part, readShape, type Shaped, shape, shapes, text } from "../lib/json/shape.ts";
 import { isJsonObject, type JsonObject, type JsonValue, stringifyJson } from "../lib/json/value.ts";
 
 /** Written by this version. A record with another number is not understood, and kept aside (A§7.3 step 3). */

@@ -2,8 +2,8 @@
  * Defines what a probe can be asked to try from where it stands, and what it answers. Questions travel to a pod as JSON on its command
  * line, answers come back as JSON of at most 4 KiB: kubelet keeps no more of a container's termination message.
  */
-import { field, isObject, isText, listOf, must, oneOf, type Reader } from "../../lib/json/decode.ts";
-import { flag, may, number, type Shaped, shape, shapes, text } from "../../lib/json/shape.ts";
+import { field, isObject, isText, listOf, may, must, oneOf, type Reader } from "../../lib/json/decode.ts";
+import { flag, number, type Shaped, shape, shapes, text } from "../../lib/json/shape.ts";
 
 const QUESTION = {
   /** Names it among the questions of one call. */

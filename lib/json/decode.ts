@@ -112,8 +112,8 @@ export function must<T>(guard: Guard<T>): Reader<T> {
 }
 
 /** Reads a field that may be absent. */
-export function may<T>(guard: Guard<T>): Reader<T | undefined> {
-  return (object, name) => (object[name] === undefined ? undefined : field(object, name, guard));
+export function may<T>(read: Reader<T>): Reader<T | undefined> {
+  return (object, name) => (object[name] === undefined ? undefined : read(object, name));
 }
 
 /** Reads a list of objects that must be there. */

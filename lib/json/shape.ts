@@ -10,11 +10,6 @@ export type Shaped<S extends Shape> = { readonly [K in Exclude<keyof S, Optional
   readonly [K in Optional<S>]?: Exclude<ValueOf<S[K]>, undefined>;
 };
 
-/** Reads a member that may be absent. */
-export function may<T>(read: Reader<T>): Reader<T | undefined> {
-  return (object, name) => (object[name] === undefined ? undefined : read(object, name));
-}
-
 /** Reads an object of its own form. @param decode @throws Error naming what is wrong */
 export function part<T>(decode: (stored: Fields) => T): Reader<T> {
   return (object, name) => decode(field(object, name, isObject));

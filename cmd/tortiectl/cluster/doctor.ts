@@ -5,7 +5,8 @@ import { runClusterDoctor } from "../../../doctor/cluster/doctor.ts";
 import { count } from "../../../doctor/problem.ts";
 import { type CheckResult, exitStatus, failed, type Report, skipped, summary, well } from "../../../doctor/report.ts";
 import { messageOf, TortieError } from "../../../lib/errors/errors.ts";
-import { type Fields, isText, may, must, objects, oneOf, readAll } from "../../../lib/json/decode.ts";
+import { type Fields, may, must, objects, oneOf, readAll } from "../../../lib/json/decode.ts";
+import { text } from "../../../lib/json/shape.ts";
 import { VERSION } from "../../output.ts";
 import { printReport } from "../doctor/print.ts";
 import type { Terminal } from "../terminal.ts";
@@ -68,13 +69,13 @@ export async function resultsOfNode(
 }
 
 const RESULT = {
-  group: must(isText),
-  check: must(isText),
+  group: text,
+  check: text,
   status: must(oneOf("ok", "warning", "failed", "skipped")),
-  object: must(isText),
-  message: must(isText),
-  word: may(isText),
-  next: may(isText),
+  object: text,
+  message: text,
+  word: may(text),
+  next: may(text),
 };
 
 /** Leaves out what is well on the nodes: the line of each node counts it. */

@@ -5,7 +5,6 @@
 import { cidrKey } from "../../addresses/address.ts";
 import type { IdentityRecord } from "../../identity/identity-object.ts";
 import {
-  isBoolean,
   isNumber,
   isObject,
   isText,
@@ -20,6 +19,7 @@ import {
   type Readers,
   readAll,
 } from "../../json/decode.ts";
+import { flag, number, text } from "../../json/shape.ts";
 import type { NamespacedName, OwnerReference } from "../../kubernetes/objects.ts";
 import type { EndpointKey, EndpointPort, WorkloadEndpoint } from "../../workload/endpoint.ts";
 import { lateBlock } from "../calico/block.ts";
@@ -48,9 +48,6 @@ export interface LocalCodec<K, T> {
   readonly decode: (text: StoredObject, refuse: (cause: unknown) => never) => T;
 }
 
-const text = must(isText);
-const flag = must(isBoolean);
-const number = must(isNumber);
 const texts = must(listOf(isText));
 const labels = must(mapOf(isText));
 
@@ -100,7 +97,7 @@ export const poolCodec = plain<string, IPPool>("pool", String, {
   assignmentMode: text,
   natOutgoing: flag,
   deleting: flag,
-  allocatable: may(isBoolean),
+  allocatable: may(flag),
 });
 
 export const reservationCodec = plain<string, IPReservation>("reservation", String, { name: text, reservedCIDRs: texts });
@@ -114,7 +111,7 @@ export const configurationCodec = plain<"default", IpamConfiguration>("ipam-conf
 });
 
 export const clusterInformationCodec = plain<"default", ClusterInformation>("cluster-information", String, {
-  datastoreReady: may(isBoolean),
+  datastoreReady: may(flag),
 });
 
 /** Describes a node or a namespace. */
@@ -172,10 +169,10 @@ export const endpointCodec = plain<EndpointKey, WorkloadEndpoint>("endpoint", na
 });
 
 const ATTRIBUTE: Readers<{ handle_id?: string; secondary?: Words; alternateOwnerAttrs?: Words; releasedAt?: string }> = {
-  handle_id: may(isText),
-  secondary: may(mapOf(isText)),
-  alternateOwnerAttrs: may(mapOf(isText)),
-  releasedAt: may(isText),
+  handle_id: may(text),
+  secondary: may(labels),
+  alternateOwnerAttrs: may(labels),
+  releasedAt: may(text),
 };
 
 type Words = Readonly<Record<string, string>>;
