@@ -15,8 +15,8 @@ export function printAdded(terminal: Terminal, list: Conflist, attachment: Attac
     terminal.out(stringifyJson(result, 2));
     return;
   }
-  const { bold, dim } = terminal.colors;
-  headline(terminal, `${bold(attachment.interfaceName)} of ${attachment.netns} is attached to network ${bold(list.name)}`);
+  const { dim } = terminal.colors;
+  headline(terminal, list, attachment, (network) => `is attached to ${network}`);
   terminal.out(dim(`  plugins    ${list.plugins.map((plugin) => plugin.type).join(" → ")}, CNI ${list.cniVersion}`));
   terminal.out(dim(`  container  ${attachment.containerId}`));
   for (const line of resultLines(parseResult(result, list.cniVersion))) terminal.out(line);
@@ -58,10 +58,7 @@ export function printDeleted(terminal: Terminal, list: Conflist, attachment: Att
     terminal.out(stringifyJson({ ...attachmentJson(list, attachment), detached: true, hadResult }, 2));
     return;
   }
-  headline(
-    terminal,
-    `${terminal.colors.bold(attachment.interfaceName)} of ${attachment.netns} is detached from network ${terminal.colors.bold(list.name)}`,
-  );
+  headline(terminal, list, attachment, (network) => `is detached from ${network}`);
   if (!hadResult) terminal.out(terminal.colors.dim("  no result of an ADD was kept: the plugins had to do without prevResult"));
 }
 
@@ -70,10 +67,7 @@ export function printChecked(terminal: Terminal, list: Conflist, attachment: Att
     terminal.out(stringifyJson({ ...attachmentJson(list, attachment), asMade: true }, 2));
     return;
   }
-  headline(
-    terminal,
-    `${terminal.colors.bold(attachment.interfaceName)} of ${attachment.netns} is as network ${terminal.colors.bold(list.name)} made it`,
-  );
+  headline(terminal, list, attachment, (network) => `is as ${network} made it`);
 }
 
 function attachmentJson({ name }: Conflist, { containerId, interfaceName, netns }: Attachment) {
@@ -183,6 +177,8 @@ function failureJson(failure: PluginFailure | undefined) {
   return { code, msg: message, details: details || undefined };
 }
 
-function headline(terminal: Terminal, text: string): void {
-  terminal.out(`${terminal.colors.green("ok")} ${text}`);
+function headline(terminal: Terminal, list: Conflist, attachment: Attachment, outcome: (network: string) => string): void {
+  const { bold, green } = terminal.colors;
+  const network = `network ${bold(list.name)}`;
+  terminal.out(`${green("ok")} ${bold(attachment.interfaceName)} of ${attachment.netns} ${outcome(network)}`);
 }
