@@ -5,7 +5,7 @@
  * A step that fails does not stop the others: one peer with a bad address must not cost the others their traffic.
  */
 
-import { type Address, formatAddress, formatPrefix, hostPrefix } from "../../lib/addresses/address.ts";
+import { type Address, formatAddress, formatPrefix, hostPrefix, isSameAddress } from "../../lib/addresses/address.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { type NetworkReport, type NodeNetwork, type NodeRoute, TUNNEL_ALIAS, type VxlanTunnel } from "../dataplane.ts";
 import type { HostSockets } from "../netlink/host-sockets.ts";
@@ -106,12 +106,8 @@ function wantedRoutes(routes: readonly NodeRoute[], devices: Devices): readonly 
 
 /** Compares two routes; the kernel has chosen the link of one that names only a gateway. */
 function isSame(found: NodeKernelRoute, wanted: NodeKernelRoute): boolean {
-  if (!isEqual(found.gateway, wanted.gateway) || found.isOnLink !== wanted.isOnLink) return false;
+  if (!isSameAddress(found.gateway, wanted.gateway) || found.isOnLink !== wanted.isOnLink) return false;
   return wanted.index === found.index || (wanted.index === undefined && wanted.gateway !== undefined);
-}
-
-function isEqual(one: Address | undefined, other: Address | undefined): boolean {
-  return one?.family === other?.family && one?.value === other?.value;
 }
 
 /** Makes a key that is cheaper than the text of a prefix: a large cluster has thousands. */

@@ -50,6 +50,11 @@ export function cidrKey(cidr: string): string {
   return cidr.replaceAll(".", "-").replaceAll(":", "-").replaceAll("/", "-");
 }
 
+/** Tells whether both are the same address, or neither is there. */
+export function isSameAddress(one: Address | undefined, other: Address | undefined): boolean {
+  return one?.family === other?.family && one?.value === other?.value;
+}
+
 /** Makes the prefix of one address: /32 or /128. */
 export function hostPrefix(address: Address): Prefix {
   return { address, length: bitsOf(address.family) };

@@ -13,6 +13,7 @@ import {
   formatAddress,
   formatPrefix,
   hostPrefix,
+  isSameAddress,
   type Prefix,
   parsePrefix,
 } from "../../../lib/addresses/address.ts";
@@ -78,7 +79,7 @@ export function exclusionsOf(
   const inRange = (address: Address) => ranges.some((range) => contains(range, address)) && !isOwn(address);
   const ofNode = nodeAddresses.filter(inRange).map((address) => ({ prefix: hostPrefix(address), reason: "address of the node" }));
   const ofLinks = host.addresses
-    .filter(({ address }) => inRange(address) && !nodeAddresses.some((one) => one.family === address.family && one.value === address.value))
+    .filter(({ address }) => inRange(address) && !nodeAddresses.some((one) => isSameAddress(one, address)))
     .map(({ address, link }) => ({ prefix: hostPrefix(address), reason: `address of ${link}` }));
   const ownLinks = new Set(host.addresses.filter(({ address }) => isOwn(address)).map(({ link }) => link));
   const routes = host.routes.filter(

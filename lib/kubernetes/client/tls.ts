@@ -1,6 +1,6 @@
 /** Makes TLS connections to an API server, and judges its certificate. */
 
-import { parseAddress } from "../../addresses/address.ts";
+import { isSameAddress, parseAddress } from "../../addresses/address.ts";
 import { messageOf } from "../../errors/errors.ts";
 import type { ClientCertificate, ServerTrust } from "../config/api-config.ts";
 
@@ -64,7 +64,7 @@ export function isNamed(wanted: string, names: string): boolean {
     const [kind, value] = [entry.slice(0, colon), entry.slice(colon + 1)];
     if (address === undefined) return kind === "DNS" && matchesHost(wanted.toLowerCase(), value.toLowerCase());
     const listed = kind === "IP Address" ? parseAddress(value.toLowerCase()) : undefined;
-    return listed !== undefined && listed.family === address.family && listed.value === address.value;
+    return isSameAddress(listed, address);
   });
 }
 

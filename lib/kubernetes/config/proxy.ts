@@ -1,6 +1,6 @@
 /** Decides whether a server is reached through an HTTP proxy, as Go's net/http decides it from the environment. */
 
-import { contains, parseAddress, parsePrefix } from "../../addresses/address.ts";
+import { contains, isSameAddress, parseAddress, parsePrefix } from "../../addresses/address.ts";
 import type { Environment } from "../../cni/protocol.ts";
 import { TortieError } from "../../errors/errors.ts";
 import type { ApiServer } from "./api-config.ts";
@@ -60,7 +60,7 @@ function isExcluded(server: Destination, list: string): boolean {
     if (port !== undefined && port !== String(server.port)) continue;
     const excluded = parseAddress(host);
     if (excluded !== undefined) {
-      if (excluded.family === address?.family && excluded.value === address.value) return true;
+      if (isSameAddress(excluded, address)) return true;
       continue;
     }
     const domain = host.startsWith("*.") ? host.slice(1) : host;
