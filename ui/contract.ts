@@ -8,7 +8,7 @@ import type { NodePolicy, PolicyDrops, PolicyExplanation } from "../agent/api/po
 import type { Explanation } from "../doctor/explain/explanation.ts";
 import type { Report } from "../doctor/report.ts";
 
-/** Is what went wrong, as `--json` tells errors. */
+/** Is what went wrong, as `--json` tells errors; a word or a next step that is not known is null. */
 export interface Fault {
   readonly word: string | null;
   readonly message: string;
@@ -74,8 +74,10 @@ export interface PodDocument {
   readonly namespace: string;
   readonly pod: string;
   readonly node: string;
+  /** Is the agent's word, "attached" where no agent writes one, "waiting" where the pod has no address yet. */
   readonly state: string;
   readonly addresses: readonly string[];
+  /** RFC 3339; of the pod. */
   readonly since: string;
   readonly problem?: string;
 }

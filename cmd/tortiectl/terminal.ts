@@ -10,6 +10,7 @@ import { escapeControlsInLines, excerpt } from "../../lib/log/format.ts";
 import { systemErrorCode } from "../../lib/system/errno.ts";
 import { writeAll } from "../../lib/system/files.ts";
 import { SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
+import type { Fault } from "../../ui/contract.ts";
 
 export type Colors = ReturnType<typeof picocolors.createColors>;
 
@@ -140,15 +141,8 @@ function unauthorized(error: Error): TortieError {
   });
 }
 
-/** Describes an error as a program reads it; a word or a next step that is not known is null. */
-interface ErrorAsJson {
-  readonly word: string | null;
-  readonly message: string;
-  readonly next: string | null;
-}
-
 /** Prints the one document on standard output when JSON is asked for and there is nothing but an error. */
-export function printError(terminal: Terminal, error: ErrorAsJson): void {
+export function printError(terminal: Terminal, error: Fault): void {
   terminal.out(JSON.stringify({ error }, undefined, 2));
 }
 

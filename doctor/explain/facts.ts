@@ -1,8 +1,7 @@
 /** Holds what somebody has looked up about a subject: plain data, of which explain.ts makes the explanation. */
 import type { Difference } from "../../dataplane/desired-state.ts";
-import type { HistoryEntry } from "../../handover/history.ts";
 import type { CheckResult } from "../report.ts";
-import type { ExplainedAddress, ExplainedAttachment, Explanation } from "./explanation.ts";
+import type { ExplainedAttachment, Explanation } from "./explanation.ts";
 
 /**
  * `unknown`: no record says which it is, and none of this host's has the other end of the link. `lost`: the link is gone, and nobody can prove
@@ -49,11 +48,8 @@ export function wrongInPolicy({ isKnown, differences }: PolicyStanding, hostInte
   return [...closed, ...differences.map((one) => `the policy's table is not as the agent made it: ${one}`)];
 }
 
-export interface ExplainFacts extends Pick<Explanation, "time" | "host" | "version" | "subject"> {
+export interface ExplainFacts extends Pick<Explanation, "time" | "host" | "version" | "subject" | "addresses" | "history"> {
   readonly attachments: readonly AttachmentFacts[];
-  readonly addresses: readonly ExplainedAddress[];
-  /** Newest first, of the subject. */
-  readonly history: readonly HistoryEntry[];
   /** What is wrong or right with what all attachments need: agent, datastore, configuration, the addresses' rules. */
   readonly surroundings: readonly CheckResult[];
   /** Names of links, chains and the like that other plugins made for containers of the subject that are gone. */

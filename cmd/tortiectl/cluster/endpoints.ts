@@ -5,6 +5,7 @@
 
 import { type Fields, number, objects, section, text } from "../../../lib/json/decode.ts";
 import { decodePod, type Pod } from "../../../lib/kubernetes/objects.ts";
+import type { PodDocument } from "../../../ui/contract.ts";
 import { columns, type Output, oneLine, printsDocument, type Terminal } from "../terminal.ts";
 import { type Cluster, type ClusterOptions, endpointObjects, listIfAny, openCluster } from "./access.ts";
 
@@ -16,16 +17,7 @@ export interface EndpointsOptions extends ClusterOptions {
 }
 
 /** Is a pod as this command shows it. */
-export interface ShownEndpoint {
-  readonly namespace: string;
-  readonly pod: string;
-  readonly node: string;
-  /** The agent's word, "attached" where no agent writes one, "waiting" where the pod has no address yet. */
-  readonly state: string;
-  readonly addresses: readonly string[];
-  /** RFC 3339; of the pod. */
-  readonly since: string;
-  readonly problem?: string;
+export interface ShownEndpoint extends PodDocument {
   /** Number on its node. */
   readonly endpoint?: number;
   readonly identity?: number;
