@@ -17,7 +17,7 @@ export interface ServerDate {
 
 /** @throws TortieError `datastore-unavailable` when no answer comes, or one without a date */
 export async function dateOf(config: ApiConfig): Promise<ServerDate> {
-  const connection = new ApiConnection(config);
+  using connection = new ApiConnection(config);
   try {
     const before = Date.now();
     const { status, headers, body } = await connection.stream({ path: "/version" }, AbortSignal.timeout(LIMIT_MS), LIMIT_MS);
@@ -31,8 +31,6 @@ export async function dateOf(config: ApiConfig): Promise<ServerDate> {
     if (error instanceof TransportError)
       throw new TortieError("datastore-unavailable", `GET ${connection.server}/version: ${error.message}`, { cause: error });
     throw error;
-  } finally {
-    connection.close();
   }
 }
 

@@ -31,7 +31,7 @@ export async function requestToken(settings: InstallSettings, log: (line: string
   const { serviceAccount, token } = settings;
   const namespace = readNamed(join(serviceAccount, "namespace")).trim();
   const account = `/api/v1/namespaces/${encodeURIComponent(namespace)}/serviceaccounts/${encodeURIComponent(token.account)}`;
-  const client = createApiClient(apiConfigOf(settings));
+  using client = createApiClient(apiConfigOf(settings));
   const node = settings.env.KUBERNETES_NODE_NAME;
   try {
     const bound = node ? await tokenOfNode(client, account, node, log) : undefined;
@@ -41,8 +41,6 @@ export async function requestToken(settings: InstallSettings, log: (line: string
     throw new TortieError("install-token", `no token for service account ${namespace}/${token.account}: ${messageOf(error)}`, {
       cause: error,
     });
-  } finally {
-    client.close();
   }
 }
 

@@ -6,10 +6,9 @@ import { decodeNetworkConfig, type NetworkConfig } from "../../../lib/config/dec
 import { kubernetesDatastore } from "../../../lib/datastore/kubernetes/kubernetes-datastore.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import type { Fields } from "../../../lib/json/decode.ts";
-import { type ApiClient, ApiError, everyItem, type Selectors } from "../../../lib/kubernetes/api-client.ts";
-import { type ConnectedClient, createApiClient, openApiClient } from "../../../lib/kubernetes/client/client.ts";
+import { ApiError, everyItem, type Selectors } from "../../../lib/kubernetes/api-client.ts";
+import { type ConnectedClient, openApiClient } from "../../../lib/kubernetes/client/client.ts";
 import { readKubeconfig } from "../../../lib/kubernetes/config/kubeconfig.ts";
-import { resolveApiConfig } from "../../../lib/kubernetes/config/resolve.ts";
 import { isThere } from "../../../lib/system/files.ts";
 import { requireKubeconfig } from "../ipam/store.ts";
 
@@ -35,7 +34,7 @@ export interface Cluster extends Disposable {
 /** @throws TortieError `kubeconfig-missing`, `kubeconfig-unreadable`, `kubeconfig-invalid` */
 export function openCluster(options: ClusterOptions): Cluster {
   const env = environmentOf(options);
-  const client = createApiClient(resolveApiConfig(decodeNetworkConfig({ datastore_type: "kubernetes" }), env));
+  const client = openApiClient(decodeNetworkConfig({ datastore_type: "kubernetes" }), env);
   const unreadable = new Set<string>();
   return {
     client,
@@ -48,11 +47,10 @@ export function openCluster(options: ClusterOptions): Cluster {
 }
 
 /** Opens the API server that a file leads to. @throws TortieError `kubeconfig-unreadable` */
-export function openNamedServer(kubeconfig: string, settings: Partial<NetworkConfig> = {}): ApiClient & Disposable {
+export function openNamedServer(kubeconfig: string, settings: Partial<NetworkConfig> = {}): ConnectedClient {
   requireKubeconfig(kubeconfig);
   const config = decodeNetworkConfig({ datastore_type: "kubernetes", kubernetes: { kubeconfig } });
-  const api = openApiClient({ ...config, ...settings }, process.env);
-  return Object.assign(api, { [Symbol.dispose]: () => api.close() });
+  return openApiClient({ ...config, ...settings }, process.env);
 }
 
 /** Lets the options win over everything that the environment says about API servers. */

@@ -6,8 +6,7 @@ import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import { IDENTITIES } from "../../../lib/identity/identity-object.ts";
 import { ApiError, everyItem } from "../../../lib/kubernetes/api-client.ts";
-import { createApiClient } from "../../../lib/kubernetes/client/client.ts";
-import { resolveApiConfig } from "../../../lib/kubernetes/config/resolve.ts";
+import { openApiClient } from "../../../lib/kubernetes/client/client.ts";
 import { asking } from "../ask-agent.ts";
 import { json } from "../node/run.ts";
 import { columns, type Output, printsDocument, type Terminal } from "../terminal.ts";
@@ -97,7 +96,7 @@ function agentAnswerer(client: AgentClient): Answerer {
 /** @throws TortieError `identities-off` where the cluster does not define them; what leads to no API server */
 async function serverAnswerer(kubeconfig: string): Promise<Answerer> {
   const config = decodeNetworkConfig({ datastore_type: "kubernetes", kubernetes: { kubeconfig } });
-  const client = createApiClient(resolveApiConfig(config, {}));
+  using client = openApiClient(config, {});
   try {
     const found = (await everyItem(client, IDENTITIES.path)).map((item) => IDENTITIES.decode(item));
     const lookup = new WatchedIdentities({ list: () => found, onChange: () => () => undefined }, () => undefined);
@@ -115,7 +114,5 @@ async function serverAnswerer(kubeconfig: string): Promise<Answerer> {
     throw new TortieError("identities-off", "the cluster has no definition of TortieIdentity", {
       next: "apply manifests/crds/tortie.dev/tortieidentities.yaml; tortie-controller then makes them",
     });
-  } finally {
-    client.close();
   }
 }

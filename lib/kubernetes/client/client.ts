@@ -26,12 +26,12 @@ import { TransportError, transportErrorOr } from "./transport-error.ts";
  * @param limits where they differ from the defaults
  * @throws TortieError `kubeconfig-missing`, `kubeconfig-unreadable`, `kubeconfig-invalid`, `netconf-value`; requests: `credentials-failed`
  */
-export function openApiClient(config: KubernetesSettings, env: Environment, limits: Partial<ClientLimits> = {}): ApiClient {
+export function openApiClient(config: KubernetesSettings, env: Environment, limits: Partial<ClientLimits> = {}): ConnectedClient {
   return createApiClient(resolveApiConfig(config, env), limits);
 }
 
 /** Is a client whose connection can also carry what is no single request. */
-export type ConnectedClient = ApiClient & Pick<ApiConnection, "exchange" | "socket">;
+export type ConnectedClient = ApiClient & Disposable & Pick<ApiConnection, "exchange" | "socket">;
 
 /**
  * Makes a client that connects at its first request.

@@ -19,7 +19,7 @@ const LIMIT_MS = 15_000;
 /** Runs for each request when its answer is there, for metrics and health; status 0: no answer came. */
 export type OnAnswer = (call: ApiCall, status: number, milliseconds: number) => void;
 
-export class ApiConnection {
+export class ApiConnection implements Disposable {
   readonly server: string;
   protected readonly sessions: Sessions;
   readonly #onAnswer: OnAnswer;
@@ -67,6 +67,10 @@ export class ApiConnection {
   /** Streams end, and so does whatever is asked later. */
   close(): void {
     this.sessions.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
   }
 
   async #send<T extends { readonly status: number }>(call: ApiCall, send: (session: Session) => Promise<T>): Promise<T> {
