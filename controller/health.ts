@@ -4,7 +4,15 @@
 import { count, enumerate } from "../doctor/problem.ts";
 import { messageOf } from "../lib/errors/errors.ts";
 import type { AgentLog } from "../lib/resident/agent-log.ts";
-import { type Check, type CheckResult, controllersCheck, type Health, LoopCheck, watchesCheck } from "../lib/resident/health.ts";
+import {
+  type Check,
+  type CheckResult,
+  controllersCheck,
+  type Health,
+  LoopCheck,
+  warningCheck,
+  watchesCheck,
+} from "../lib/resident/health.ts";
 import { keepHealthServed, serveMetrics } from "../lib/resident/health-server.ts";
 import { SYSTEM_CLOCK } from "../lib/system/waiting.ts";
 import type { Elector } from "./leader/elector.ts";
@@ -83,16 +91,12 @@ export function leaseCheck(elector: Pick<Elector, "problem" | "description">): C
 
 /** @param status `undefined` while this controller does not lead */
 export function queueCheck(status: () => QueueStatus | undefined): Check {
-  return {
-    name: "queue",
-    decides: "shown",
-    look() {
-      const { length, failing } = status() ?? { length: 0, failing: [] };
-      if (failing.length === 0) return { state: "ok", message: `${length} items wait` };
-      const words = failing.map(({ key, failures, message }) => `${key} (${failures} times): ${message}`);
-      return { state: "warning", message: words.join("; "), next: "they are repeated; their messages say what stands in the way" };
-    },
-  };
+  return warningCheck("queue", () => {
+    const { length, failing } = status() ?? { length: 0, failing: [] };
+    if (failing.length === 0) return `${length} items wait`;
+    const words = failing.map(({ key, failures, message }) => `${key} (${failures} times): ${message}`);
+    return { message: words.join("; "), next: "they are repeated; their messages say what stands in the way" };
+  });
 }
 
 /**
@@ -102,21 +106,13 @@ export function queueCheck(status: () => QueueStatus | undefined): Check {
  * @param found why kube-controllers counted as present at the last look
  */
 export function kubeControllersCheck(setting: ControllerOptions["calico-kube-controllers"], found: () => string | undefined): Check {
-  return {
-    name: "calico-kube-controllers",
-    decides: "shown",
-    look() {
-      const why = found();
-      if (why === undefined) return { state: "ok", message: "addresses are not left to Calico's kube-controllers" };
-      const message = `nothing is released here: addresses are left to Calico's kube-controllers: ${why}`;
-      if (setting === "present") return { state: "ok", message };
-      return {
-        state: "warning",
-        message,
-        next: "--calico-kube-controllers=present says that this is intended; =absent that Calico's kube-controllers does not run",
-      };
-    },
-  };
+  return warningCheck("calico-kube-controllers", () => {
+    const why = found();
+    if (why === undefined) return "addresses are not left to Calico's kube-controllers";
+    const message = `nothing is released here: addresses are left to Calico's kube-controllers: ${why}`;
+    const next = "--calico-kube-controllers=present says that this is intended; =absent that Calico's kube-controllers does not run";
+    return setting === "present" ? message : { message, next };
+  });
 }
 
 /** Warns of what the leader has found, and decides nothing. @param well says that it has found nothing */
@@ -126,14 +122,10 @@ function findingsCheck(
   well: string,
   warn: (found: readonly string[]) => Pick<CheckResult, "message" | "next">,
 ): Check {
-  return {
-    name,
-    decides: "shown",
-    look() {
-      const found = findings();
-      return found.length === 0 ? { state: "ok", message: well } : { state: "warning", ...warn(found) };
-    },
-  };
+  return warningCheck(name, () => {
+    const found = findings();
+    return found.length === 0 ? well : warn(found);
+  });
 }
 
 /** @param unread pods whose annotations were not read to their end */

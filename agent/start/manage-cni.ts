@@ -8,7 +8,7 @@ import { InstallationWatch } from "../../installer/watch.ts";
 import type { Environment } from "../../lib/cni/protocol.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";
-import type { Check } from "../../lib/resident/health.ts";
+import { type Check, warningCheck } from "../../lib/resident/health.ts";
 
 const NAME = "cni-installation";
 const CONFLIST = "10-tortie.conflist";
@@ -25,17 +25,12 @@ export function manageCni(env: Environment, log: Pick<AgentLog, "info" | "error"
     settings = readInstallSettings(env, paths, TORTIE_NAMES, CONFLIST);
   } catch (error) {
     log.error(`--manage-cni: ${messageOf(error)}`);
-    return { name: NAME, decides: "shown", look: () => ({ state: "warning", message: messageOf(error), next: NEXT }) };
+    return warningCheck(NAME, () => ({ message: messageOf(error), next: NEXT }));
   }
   const watch = new InstallationWatch(settings, { token: undefined, remarks: [] }, (line) => log.info(line));
   watch.run(signal).catch((error: unknown) => log.error(`kubeconfig and conflist are not kept any more: ${messageOf(error)}`));
-  return {
-    name: NAME,
-    decides: "shown",
-    look() {
-      const { problems } = watch.health();
-      if (problems.length === 0) return { state: "ok", message: `kubeconfig and conflist in ${settings.netDir} are kept` };
-      return { state: "warning", message: problems.join("; "), next: NEXT };
-    },
-  };
+  return warningCheck(NAME, () => {
+    const { problems } = watch.health();
+    return problems.length === 0 ? `kubeconfig and conflist in ${settings.netDir} are kept` : { message: problems.join("; "), next: NEXT };
+  });
 }

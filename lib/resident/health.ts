@@ -154,19 +154,27 @@ export function apiServerCheck(states: () => readonly CacheState[], clock: Pick<
   };
 }
 
-/** Caches that do not follow although others do, mostly for want of rights. */
-export function watchesCheck(states: () => readonly CacheState[]): Check {
+/** Makes a check that warns and decides nothing. @param look returns a text where all is well, else what is wrong and what to do */
+export function warningCheck(name: string, look: () => string | Pick<CheckResult, "message" | "next">): Check {
   return {
-    name: "watches",
+    name,
     decides: "shown",
-    look(): CheckResult {
-      const all = states();
-      const broken = all.filter(({ problem }) => problem !== undefined);
-      if (broken.length === 0) return { state: "ok", message: `${all.length} watches` };
-      const words = broken.map(({ name, problem }) => `${name}: ${problem}`);
-      return { state: "warning", message: words.join("; "), next: "compare the agent's rights with manifests/node/rbac.yaml" };
+    look() {
+      const found = look();
+      return typeof found === "string" ? { state: "ok", message: found } : { state: "warning", ...found };
     },
   };
+}
+
+/** Caches that do not follow although others do, mostly for want of rights. */
+export function watchesCheck(states: () => readonly CacheState[]): Check {
+  return warningCheck("watches", () => {
+    const all = states();
+    const broken = all.filter(({ problem }) => problem !== undefined);
+    if (broken.length === 0) return `${all.length} watches`;
+    const words = broken.map(({ name, problem }) => `${name}: ${problem}`);
+    return { message: words.join("; "), next: "compare the agent's rights with manifests/node/rbac.yaml" };
+  });
 }
 
 /** Whether the API server knows us: by the statuses of its answers. */
@@ -190,17 +198,13 @@ export class CredentialsCheck {
 
 /** Gives what the checks of the agent's health decide by (A§8.3). */
 export function controllersCheck(statuses: () => readonly TaskStatus[]): Check {
-  return {
-    name: "controllers",
-    decides: "shown",
-    look(): CheckResult {
-      const all = statuses();
-      const failing = all.filter(({ status }) => status["consecutive-failure-count"] >= NOTED_FAILURES);
-      if (failing.length === 0) return { state: "ok", message: `${all.length} controllers` };
-      const words = failing.map(({ name, status }) => `${name}: ${status["last-failure-msg"] ?? "?"}`);
-      return { state: "warning", message: words.join("; "), next: "they are repeated; their messages say what stands in the way" };
-    },
-  };
+  return warningCheck("controllers", () => {
+    const all = statuses();
+    const failing = all.filter(({ status }) => status["consecutive-failure-count"] >= NOTED_FAILURES);
+    if (failing.length === 0) return `${all.length} controllers`;
+    const words = failing.map(({ name, status }) => `${name}: ${status["last-failure-msg"] ?? "?"}`);
+    return { message: words.join("; "), next: "they are repeated; their messages say what stands in the way" };
+  });
 }
 
 /** Measures standstills of the event loop: what runs on it without a pause stands in its way. */
