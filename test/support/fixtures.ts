@@ -19,8 +19,9 @@ export function fresh<T extends object>(make: () => T | Promise<T>): T {
   return fixture(make, beforeEach, afterEach);
 }
 
-/** Ends with the test: what only some tests make, or more than once. */
+/** Ends with the fixture before it: what only some tests make, or more than once. */
 export function ending<T extends AsyncDisposable | Disposable>(value: T): T {
+  if (made.length === 0) throw new Error("nothing ends this: no fixture is there");
   made.push(value);
   return value;
 }
@@ -63,6 +64,8 @@ function fixture<T extends object>(make: () => T | Promise<T>, before: Hook, aft
     },
     set: (_, key, member) => Reflect.set(present(), key, member),
     has: (_, key) => Reflect.has(present(), key),
+    deleteProperty: (_, key) => Reflect.deleteProperty(present(), key),
+    defineProperty: (_, key, descriptor) => Reflect.defineProperty(present(), key, descriptor),
     ownKeys: () => Reflect.ownKeys(present()),
     getOwnPropertyDescriptor(_, key) {
       const descriptor = Reflect.getOwnPropertyDescriptor(present(), key);
