@@ -1,5 +1,6 @@
 /** Permissions that go while their connection runs: it stops at once, and does not come back. */
 import { shared } from "../../support/fixtures.ts";
+import { until } from "../../support/kubernetes/until.ts";
 import { classes, endpoints, FAMILIES, type Family, type Place, PolicyNode } from "../../support/policy-node.ts";
 
 const A = "aaaaaaaaaaaa";
@@ -23,10 +24,6 @@ async function settled(place: Place, name: string): Promise<number> {
   }
 }
 
-async function until(isDone: () => Promise<boolean>): Promise<void> {
-  while (!(await isDone())) await Bun.sleep(50);
-}
-
 describe.each(FAMILIES)("IPv%i", (family: Family) => {
   it.each(["egress of the client", "ingress of the server"])(
     "P19: stops a TCP stream when its permission goes (%s), also when its conntrack entry is deleted and the server keeps sending",
@@ -40,7 +37,7 @@ describe.each(FAMILIES)("IPv%i", (family: Family) => {
       await world.replace(policy({ [A]: ["tcp 9000"] }));
       const name = `stream${++streams}`;
       expect(await a.prober.ask("opens", { name, to: b.address[family], port: 9000 })).toBe("ok");
-      await until(async () => (await a.prober.ask<number>("got", { name })) > 20_000);
+      await until("the stream to flow", async () => (await a.prober.ask<number>("got", { name })) > 20_000);
 
       await world.apply({ endpoints: policy({}).endpoints });
       const stopped = await settled(a, name);
@@ -49,7 +46,7 @@ describe.each(FAMILIES)("IPv%i", (family: Family) => {
 
       expect(await world.ask<number>("deleteFlows", { addresses: [a.address[family]] })).toBeGreaterThanOrEqual(1);
       const without = `${isEgress ? "ingress" : "egress"}-tcp-without-syn`;
-      await until(async () => ((await world.dropped())[without] ?? 0) >= 2);
+      await until("segments to be dropped", async () => ((await world.dropped())[without] ?? 0) >= 2);
       expect(await settled(a, name)).toBe(stopped);
       expect((await world.connections("dport=9000")).filter((line) => line.includes("ESTABLISHED"))).toEqual([]);
     },
@@ -67,11 +64,11 @@ describe.each(FAMILIES)("IPv%i", (family: Family) => {
     const name = `stream${++streams}`;
     await a.prober.ask("udp_stream", { name, to: b.address[family], port, every: 0 });
     const got = () => a.prober.ask<number>("got", { name });
-    await until(async () => (await got()) > 500);
+    await until("the stream to flow", async () => (await got()) > 500);
 
     await world.apply({ endpoints: policy({}).endpoints });
     const before = await got();
-    await until(async () => (await got()) > before + 500);
+    await until("the stream to flow on", async () => (await got()) > before + 500);
 
     const flows = await world.ask<Record<string, unknown>[]>("flows", { addresses: [a.address[family]] });
     expect(flows).toContainEqual(

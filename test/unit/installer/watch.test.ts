@@ -6,23 +6,11 @@ import type { InstallSettings } from "../../../installer/settings.ts";
 import { InstallationWatch, pauseUntilRenewal } from "../../../installer/watch.ts";
 import { fresh } from "../../support/fixtures.ts";
 import { InstallDirectories } from "../../support/install-directories.ts";
+import { until } from "../../support/kubernetes/until.ts";
 import { type Reply, TlsServer } from "../../support/tls-server.ts";
 import { TestAuthority } from "../../support/tls-server-certificates.ts";
 
 const host = fresh(() => new InstallDirectories());
-
-/** Ends with the test, so that one that fails leaves nothing behind that waits. */
-let isOver = false;
-beforeEach(() => {
-  isOver = false;
-});
-afterEach(() => {
-  isOver = true;
-});
-
-async function until(holds: () => boolean): Promise<void> {
-  while (!holds() && !isOver) await Bun.sleep(10);
-}
 
 async function whileWatched(settings: InstallSettings, installed: Installed, work: (watch: InstallationWatch) => Promise<void>) {
   const stop = new AbortController();
@@ -49,7 +37,7 @@ describe("The files of an installation", () => {
       for (let round = 0; round < 3; round++) {
         // In one line: each comparison that sees it writes it again.
         writeFileSync(list, JSON.stringify(edited));
-        await until(() => host.said.filter((line) => line === `${list} written`).length === round + 2);
+        await until("the list to be written", () => host.said.filter((line) => line === `${list} written`).length === round + 2);
       }
     });
 
@@ -64,10 +52,10 @@ describe("The files of an installation", () => {
     await whileWatched(settings, await install(settings, host.log), async () => {
       expect([existsSync(key), namesKey()]).toEqual([true, true]);
       rmSync(join(host.secrets, "etcd-key"));
-      await until(() => !existsSync(key));
+      await until("the key to go", () => !existsSync(key));
       expect([existsSync(key), namesKey()]).toEqual([false, false]);
       host.addSecrets("etcd-key");
-      await until(() => existsSync(key) && namesKey());
+      await until("the key to come", () => existsSync(key) && namesKey());
       expect([existsSync(key), namesKey()]).toEqual([true, true]);
     });
   });
@@ -75,14 +63,14 @@ describe("The files of an installation", () => {
   it("are a problem of the health answer while they cannot be mended, and none any more once they can", async () => {
     const settings = host.settings();
     await whileWatched(settings, await install(settings, host.log), async (watch) => {
-      await until(() => host.said.length > 0);
+      await until("a comparison", () => host.said.length > 0);
       expect(watch.health()).toEqual({ problems: [], tokenExpiresMs: undefined });
       rmSync(join(host.netDir, "10-tortie.conflist"));
       mkdirSync(join(host.netDir, "10-tortie.conflist/in-the-way"), { recursive: true });
-      await until(() => watch.health().problems.length > 0);
+      await until("a problem", () => watch.health().problems.length > 0);
       expect(watch.health().problems).toEqual([expect.stringMatching(/^files of the installation: /)]);
       rmSync(join(host.netDir, "10-tortie.conflist"), { recursive: true });
-      await until(() => watch.health().problems.length === 0);
+      await until("the end of the problem", () => watch.health().problems.length === 0);
       expect(watch.health().problems).toEqual([]);
     });
     expect(host.said.filter((line) => line.endsWith("; tried again")).length).toBeGreaterThan(0);
@@ -128,12 +116,12 @@ describe("The token of an installation", () => {
 
   it("is asked for at once where the installation left none, and not again before its time", async () => {
     await whileWatched(settings(), { token: undefined, remarks: [] }, async (watch) => {
-      await until(() => written() === "token-1" && watch.health().tokenExpiresMs !== undefined);
+      await until("the first token", () => written() === "token-1" && watch.health().tokenExpiresMs !== undefined);
       expect(watch.health()).toEqual({ problems: [], tokenExpiresMs: Date.parse(END) });
       writeFileSync(join(host.netDir, "something"), "");
       const list = join(host.netDir, "10-tortie.conflist");
       rmSync(list, { force: true });
-      await until(() => existsSync(list));
+      await until("the list", () => existsSync(list));
       expect(written()).toBe("token-1");
     });
     expect(server.requests.length).toBe(1);
@@ -143,10 +131,10 @@ describe("The token of an installation", () => {
     await whileWatched(settings(), await install(settings(), host.log), async () => {
       expect(written()).toBe("token-1");
       rmSync(kubeconfig());
-      await until(() => written() === "token-2");
+      await until("the second token", () => written() === "token-2");
       expect(written()).toBe("token-2");
       host.addServiceAccount({ token: "another" });
-      await until(() => written() === "token-3");
+      await until("the third token", () => written() === "token-3");
       expect(server.requests.map(({ headers }) => headers.authorization)).toEqual(["Bearer own", "Bearer own", "Bearer another"]);
     });
   });
@@ -155,12 +143,12 @@ describe("The token of an installation", () => {
     await whileWatched(settings(), await install(settings(), host.log), async (watch) => {
       reply = { status: 403 };
       host.addServiceAccount({ token: "another" });
-      await until(() => watch.health().problems.length > 0);
+      await until("a problem", () => watch.health().problems.length > 0);
       expect(watch.health()).toEqual({ problems: [expect.stringMatching(/^token: /)], tokenExpiresMs: Date.parse(END) });
       expect(written()).toBe("token-1");
       reply = undefined;
       rmSync(kubeconfig());
-      await until(() => watch.health().problems.length === 0);
+      await until("the end of the problem", () => watch.health().problems.length === 0);
       expect(watch.health().problems).toEqual([]);
     });
   });
@@ -170,7 +158,7 @@ describe("The token of an installation", () => {
     await whileWatched(settings(), await install(settings(), host.log), async () => {
       const list = join(host.netDir, "10-tortie.conflist");
       rmSync(list);
-      await until(() => existsSync(list));
+      await until("the list", () => existsSync(list));
     });
     expect(server.requests).toEqual([]);
   });
