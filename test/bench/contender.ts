@@ -1,7 +1,7 @@
 /** One CNI plugin under measurement: whole processes, started as a runtime starts them. */
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { TemporaryDirectory } from "../support/fixtures.ts";
 import type { Resident } from "./resident.ts";
 
 export interface Contender {
@@ -56,16 +56,12 @@ export async function measureFootprint(contender: Contender, call: Call): Promis
 
 /** System calls of one call: of the plugin, its threads and its children, by strace(1). */
 export async function countSystemCalls(contender: Contender, call: Call): Promise<number> {
-  const directory = mkdtempSync(join(tmpdir(), "tortie-bench-"));
-  try {
-    const output = join(directory, "calls");
-    await run(["strace", "-f", "-c", "-U", "calls,name", "-o", output, contender.executable], contender, call);
-    const total = /^\s*(\d+)\s+total$/m.exec(readFileSync(output, "utf8"))?.[1];
-    if (total === undefined) throw new Error(`strace counted nothing: ${readFileSync(output, "utf8")}`);
-    return Number(total);
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
-  }
+  using directory = new TemporaryDirectory();
+  const output = join(directory.path, "calls");
+  await run(["strace", "-f", "-c", "-U", "calls,name", "-o", output, contender.executable], contender, call);
+  const total = /^\s*(\d+)\s+total$/m.exec(readFileSync(output, "utf8"))?.[1];
+  if (total === undefined) throw new Error(`strace counted nothing: ${readFileSync(output, "utf8")}`);
+  return Number(total);
 }
 
 function run(command: readonly string[], contender: Contender, call: Call): Promise<Sample> {

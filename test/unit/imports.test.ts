@@ -1,8 +1,8 @@
 /** The import order of the folders, as `npm run lint` holds it (.dependency-cruiser.cjs). */
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import { execaSync } from "execa";
+import { TemporaryDirectory } from "../support/fixtures.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const CRUISER = join(ROOT, "node_modules/dependency-cruiser/bin/dependency-cruise.mjs");
@@ -18,19 +18,15 @@ function cruise(directory: string, ...args: readonly string[]) {
 
 /** "rule: importing file", for what a tree of these files breaks. */
 function broken(files: Readonly<Record<string, string>>): readonly string[] {
-  const directory = mkdtempSync(join(tmpdir(), "tortie-imports-"));
-  try {
-    for (const [path, text] of Object.entries(files)) {
-      mkdirSync(join(directory, dirname(path)), { recursive: true });
-      writeFileSync(join(directory, path), text);
-    }
-    const { status, output } = cruise(directory, ...new Set(Object.keys(files).map((path) => path.split("/")[0] ?? "")));
-    const found = [...output.matchAll(/error ([a-z-]+: [^ ]+)/g)].map(([, problem = ""]) => problem);
-    expect(status).toBe(found.length);
-    return found.sort();
-  } finally {
-    rmSync(directory, { recursive: true });
+  using directory = new TemporaryDirectory();
+  for (const [path, text] of Object.entries(files)) {
+    mkdirSync(join(directory.path, dirname(path)), { recursive: true });
+    writeFileSync(join(directory.path, path), text);
   }
+  const { status, output } = cruise(directory.path, ...new Set(Object.keys(files).map((path) => path.split("/")[0] ?? "")));
+  const found = [...output.matchAll(/error ([a-z-]+: [^ ]+)/g)].map(([, problem = ""]) => problem);
+  expect(status).toBe(found.length);
+  return found.sort();
 }
 
 const LEAF = "export const one = 1;\n";

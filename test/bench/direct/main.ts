@@ -2,9 +2,8 @@
  * `npm run bench -- --direct`: where the time of the plugin goes where there is no agent, step by step, on the local datastore; and what an
  * address costs when a pool has many.
  */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { TemporaryDirectory } from "../../support/fixtures.ts";
 import { COMMANDS, type Command } from "../compare.ts";
 import { measure, type Sample } from "../contender.ts";
 import { setUpStage } from "../local/stage.ts";
@@ -24,9 +23,5 @@ for (let round = -WARM_UP; round < ROUNDS; round++) {
 }
 for (const command of COMMANDS) reportSteps(command, samples[command]);
 
-const directory = mkdtempSync(join(tmpdir(), "tortie-bench-"));
-try {
-  reportFill(await fillPool(join(directory, "fill.db")));
-} finally {
-  rmSync(directory, { recursive: true, force: true });
-}
+using directory = new TemporaryDirectory();
+reportFill(await fillPool(join(directory.path, "fill.db")));

@@ -1,9 +1,8 @@
 /** The forwarder under the address and undefined-behaviour sanitizers: whatever comes in, it prints an answer or becomes its program. */
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
 import type { Socket } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { shared, TemporaryDirectory } from "../../support/fixtures.ts";
 import { answerOf, ForwarderFolder } from "../../support/forwarder.ts";
 import { seededRandom } from "../../support/seeded-random.ts";
 
@@ -14,17 +13,16 @@ const PROGRAM = "#!/bin/sh\nexit 42\n";
 const has = spawnSync("gcc", ["--version"]).status === 0;
 
 (has ? describe : describe.skip)("The forwarder under sanitizers", () => {
-  const dir = mkdtempSync(join(tmpdir(), "tortie-forwarder-fuzz-"));
-  const forwarder = join(dir, "forwarder");
+  const dir = shared(() => new TemporaryDirectory());
+  const forwarder = () => join(dir.path, "forwarder");
   const random = seededRandom(SEED);
   const below = (limit: number) => Math.floor(random() * limit);
   const bytes = (length: number) => Buffer.from(Array.from({ length }, () => below(256)));
 
   beforeAll(() => {
     const flags = ["-std=gnu11", "-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", '-DVERSION="0.0.0"'];
-    execFileSync("gcc", [...flags, "-o", forwarder, "forwarder/forwarder.c"]);
+    execFileSync("gcc", [...flags, "-o", forwarder(), "forwarder/forwarder.c"]);
   });
-  afterAll(() => rmSync(dir, { recursive: true, force: true }));
 
   function hostileAnswer(): Buffer {
     const answer = Buffer.from(answerOf([200, 400, 421, 503, 65_535][below(5)] ?? 200, "x".repeat(below(2) * below(70_000))));
@@ -59,7 +57,7 @@ const has = spawnSync("gcc", ["--version"]).status === 0;
   }
 
   it(`finds nothing in ${RUNS} calls (seed ${SEED})`, async () => {
-    await using folder = new ForwarderFolder(forwarder, PROGRAM);
+    await using folder = new ForwarderFolder(forwarder(), PROGRAM);
     await folder.listen(reply);
     const ends = new Map<number, number>();
     for (let run = 0; run < RUNS; run++) {

@@ -1,7 +1,6 @@
 /** Objects of the right shape with wrong values inside: configuration, results, annotations, kubeconfigs, stored objects. */
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { readCall } from "../../../lib/cni/request.ts";
 import { parseResult, renderResult } from "../../../lib/cni/result.ts";
@@ -17,6 +16,7 @@ import { isJsonObject, type JsonObject } from "../../../lib/json/value.ts";
 import { resolveApiConfig } from "../../../lib/kubernetes/config/resolve.ts";
 import { metadataOf } from "../../../lib/kubernetes/objects.ts";
 import { podRequests } from "../../../lib/workload/annotations/requests.ts";
+import { TemporaryDirectory } from "../../support/fixtures.ts";
 import { corpus, fuzz } from "./fuzz.ts";
 import { mutateJson, mutateText, type Random } from "./mutate.ts";
 
@@ -57,18 +57,14 @@ describe("Fuzzing: whatever is inside,", () => {
   });
 
   it("a kubeconfig is refused with a word, or names a server", () => {
-    const folder = mkdtempSync(join(tmpdir(), "tortie-fuzz-"));
-    const path = join(folder, "kubeconfig");
+    using folder = new TemporaryDirectory();
+    const path = join(folder.path, "kubeconfig");
     const settings = decodeNetworkConfig({ name: "n", kubernetes: { kubeconfig: path } });
-    try {
-      const run = (text: string): void => {
-        writeFileSync(path, text);
-        expect(typeof resolveApiConfig(settings, { HOME: folder }).server).toBe("object");
-      };
-      expectBoth(fuzz<string>({ inputs: corpus("kubeconfig"), mutate: mutateText, answers: [TortieError], run, count: 3_000 }));
-    } finally {
-      rmSync(folder, { recursive: true });
-    }
+    const run = (text: string): void => {
+      writeFileSync(path, text);
+      expect(typeof resolveApiConfig(settings, { HOME: folder.path }).server).toBe("object");
+    };
+    expectBoth(fuzz<string>({ inputs: corpus("kubeconfig"), mutate: mutateText, answers: [TortieError], run, count: 3_000 }));
   });
 
   it("a stored object is refused as damaged, or decoded and encoded again", () => {

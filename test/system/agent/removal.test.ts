@@ -1,8 +1,6 @@
 /** A removal beside a build that does not end: on a real sandbox, with a dataplane that hangs. */
 
-import { mkdtempSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { statSync } from "node:fs";
 import { EndpointManager } from "../../../agent/endpoints/manager.ts";
 import { mendLink } from "../../../agent/endpoints/mend-link.ts";
 import { RecordStore } from "../../../agent/endpoints/store.ts";
@@ -10,13 +8,14 @@ import { Tasks } from "../../../lib/resident/tasks.ts";
 import { desiredFor } from "../../support/desired-state.ts";
 import { recordOf } from "../../support/endpoint-record.ts";
 import { FakeClock, settled } from "../../support/fake-clock.ts";
+import { TemporaryDirectory } from "../../support/fixtures.ts";
 import { Node } from "../../support/node.ts";
 
 describe("an endpoint whose build does not end", () => {
   it("G19: is not removed while that may make its link again, but as soon as it has ended", async () => {
     await using node = await Node.create();
     const pod = await node.addPod();
-    const directory = mkdtempSync(join(tmpdir(), "tortie-removal-"));
+    using directory = new TemporaryDirectory();
     const comparing = Promise.withResolvers<[]>();
     const clock = new FakeClock();
     const link = {
@@ -29,7 +28,7 @@ describe("an endpoint whose build does not end", () => {
       },
     };
     const manager = new EndpointManager({
-      store: new RecordStore(directory),
+      store: new RecordStore(directory.path),
       bootId: "boot-1",
       clock,
       controllers: new Tasks({ clock }),
@@ -58,6 +57,5 @@ describe("an endpoint whose build does not end", () => {
     comparing.resolve([]);
     await clock.advance(60_000);
     expect([manager.list().length, finished]).toEqual([0, [attachment.containerId]]);
-    rmSync(directory, { recursive: true });
   });
 });

@@ -1,21 +1,20 @@
 /** How the forwarder is built: the same bytes each time, for both architectures, or not at all (scripts/build-forwarder). */
 
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { decodeCall } from "../../../handover/decode-frame.ts";
 import { isForwarder } from "../../../installer/install.ts";
+import { shared, TemporaryDirectory } from "../../support/fixtures.ts";
 import { answerOf, ForwarderFolder } from "../../support/forwarder.ts";
 
 const has = (command: string) => spawnSync("/bin/sh", ["-c", `command -v ${command}`]).status === 0;
 
 describe("The build of the forwarder", () => {
-  const dir = mkdtempSync(join(tmpdir(), "tortie-forwarder-build-"));
-  afterAll(() => rmSync(dir, { recursive: true, force: true }));
+  const dir = shared(() => new TemporaryDirectory());
 
   const build = (name: string, ...architecture: string[]) => {
-    const file = join(dir, name);
+    const file = join(dir.path, name);
     execFileSync("bash", ["scripts/build-forwarder", file, ...architecture], { stdio: "pipe" });
     return file;
   };
@@ -38,10 +37,10 @@ describe("The build of the forwarder", () => {
   });
 
   it("says what it costs where there is no C compiler, and makes nothing", () => {
-    const bin = join(dir, "bin");
+    const bin = join(dir.path, "bin");
     execFileSync("bash", ["-c", `mkdir ${bin} && ln -s $(command -v bash dirname uname node) ${bin}`]);
-    const run = spawnSync(join(bin, "bash"), ["scripts/build-forwarder", join(dir, "none")], { env: { PATH: bin }, encoding: "utf8" });
+    const run = spawnSync(join(bin, "bash"), ["scripts/build-forwarder", join(dir.path, "none")], { env: { PATH: bin }, encoding: "utf8" });
     expect([run.status, run.stderr]).toEqual([3, expect.stringContaining("no C compiler")]);
-    expect(isForwarder(join(dir, "none"))).toBe(false);
+    expect(isForwarder(join(dir.path, "none"))).toBe(false);
   });
 });

@@ -1,8 +1,8 @@
 /** scripts/system-packages with a pretend apt, commands and a /usr/sbin of its own: what it leaves on a developer's machine. */
 import { type ChildProcess, spawn } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { fresh, TemporaryDirectory } from "../../support/fixtures.ts";
 import { until } from "../../support/kubernetes/until.ts";
 
 /** What the script itself runs, the machine's own. */
@@ -12,12 +12,11 @@ const PRESENT = [...readFileSync("scripts/system-packages", "utf8").matchAll(/^ 
   .flatMap(([, needs = ""]) => needs.split(" "))
   .filter((need) => !need.startsWith("/") && need !== "arping" && !TOOLS.includes(need));
 
-let directory: string;
-let runs: ChildProcess[] = [];
+const directory = fresh(() => new TemporaryDirectory());
+const runs = fresh(() => new DisposableStack());
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "tortie-packages-"));
-  for (const name of ["bin", "sbin"]) mkdirSync(join(directory, name));
-  for (const tool of TOOLS) symlinkSync(Bun.which(tool) ?? "", join(directory, "bin", tool));
+  for (const name of ["bin", "sbin"]) mkdirSync(join(directory.path, name));
+  for (const tool of TOOLS) symlinkSync(Bun.which(tool) ?? "", join(directory.path, "bin", tool));
   for (const name of PRESENT) program(name, "exit 1");
   // No package of Debian is installed: what is there came in another way.
   program("dpkg-query", "exit 1");
@@ -25,16 +24,11 @@ beforeEach(() => {
   // Answers a simulation; else says that it is at work, and installs when it may go on.
   program(
     "apt-get",
-    `case "$*" in *--simulate*) exec cat ${directory}/plan ;; esac
-echo "$*" >>${directory}/begun
-while [ ! -e ${directory}/go ]; do sleep 0.02; done
-printf '#!/bin/sh\\n' >${directory}/bin/arping && chmod +x ${directory}/bin/arping`,
+    `case "$*" in *--simulate*) exec cat ${directory.path}/plan ;; esac
+echo "$*" >>${directory.path}/begun
+while [ ! -e ${directory.path}/go ]; do sleep 0.02; done
+printf '#!/bin/sh\\n' >${directory.path}/bin/arping && chmod +x ${directory.path}/bin/arping`,
   );
-});
-afterEach(() => {
-  for (const run of runs) kill(run);
-  runs = [];
-  rmSync(directory, { recursive: true, force: true });
 });
 
 describe("L16: scripts/system-packages", () => {
@@ -72,7 +66,7 @@ describe("L16: scripts/system-packages", () => {
     expect(existsSync(policy())).toBe(true);
     go();
     expect(await Promise.all([exitOf(first), exitOf(second)])).toEqual([0, 0]);
-    expect(readFileSync(join(directory, "begun"), "utf8").trim().split("\n")).toHaveLength(1);
+    expect(readFileSync(join(directory.path, "begun"), "utf8").trim().split("\n")).toHaveLength(1);
   });
 });
 
@@ -80,17 +74,17 @@ describe("W1: scripts/system-packages", () => {
   it("installs nothing where the commands are there, whichever package they came in", async () => {
     program("arping", "exit 1");
     expect(await exitOf(start("all"))).toBe(0);
-    expect(existsSync(join(directory, "begun"))).toBe(false);
+    expect(existsSync(join(directory.path, "begun"))).toBe(false);
   });
 
   it("installs nothing, and says why, where apt would remove a package for it", async () => {
     plan("Remv docker-ce [5:27.3.1-1]", "Remv containerd.io [1.7.22-1] [docker-ce]", "Inst containerd (1.6.20)");
-    rmSync(join(directory, "bin", "ctr"));
+    rmSync(join(directory.path, "bin", "ctr"));
     const run = start("all");
     expect(await exitOf(run)).toBe(1);
     expect(said()).toContain("not found: arping ctr\n");
     expect(said()).toContain("apt would remove these packages for them, so nothing was installed: docker-ce containerd.io");
-    expect(existsSync(join(directory, "begun"))).toBe(false);
+    expect(existsSync(join(directory.path, "begun"))).toBe(false);
     expect(existsSync(policy())).toBe(false);
   });
 
@@ -100,11 +94,11 @@ describe("W1: scripts/system-packages", () => {
     go();
     expect(await exitOf(run)).toBe(0);
     expect(said()).toBe("not found: arping\ninstalling Debian packages: iputils-arping libcap2 \n");
-    expect(readFileSync(join(directory, "begun"), "utf8")).toMatch(/ install .*--no-remove iputils-arping\n$/);
+    expect(readFileSync(join(directory.path, "begun"), "utf8")).toMatch(/ install .*--no-remove iputils-arping\n$/);
   });
 
   it("fails where a command is missing after all", async () => {
-    rmSync(join(directory, "bin", "nft"));
+    rmSync(join(directory.path, "bin", "nft"));
     go();
     const run = start();
     expect(await exitOf(run)).toBe(1);
@@ -120,24 +114,23 @@ PATH=$0/bin exec /bin/bash scripts/system-packages $1 2>$0/said`;
 
 function start(packages: "demo" | "all" = "demo"): ChildProcess {
   const mode = packages === "demo" ? ["demo"] : [];
-  const run = spawn("unshare", ["--mount", "sh", "-ec", SCRIPT, directory, ...mode], { detached: true, stdio: "ignore" });
-  runs.push(run);
-  return run;
+  const run = spawn("unshare", ["--mount", "sh", "-ec", SCRIPT, directory.path, ...mode], { detached: true, stdio: "ignore" });
+  return runs.adopt(run, kill);
 }
 
-const policy = () => join(directory, "sbin", "policy-rc.d");
+const policy = () => join(directory.path, "sbin", "policy-rc.d");
 
-const said = () => readFileSync(join(directory, "said"), "utf8");
+const said = () => readFileSync(join(directory.path, "said"), "utf8");
 
 /** What apt says that it would do. */
-const plan = (...lines: readonly string[]) => writeFileSync(join(directory, "plan"), `${lines.join("\n")}\n`);
+const plan = (...lines: readonly string[]) => writeFileSync(join(directory.path, "plan"), `${lines.join("\n")}\n`);
 
-const installing = () => until("apt is at work", () => existsSync(join(directory, "begun")));
+const installing = () => until("apt is at work", () => existsSync(join(directory.path, "begun")));
 
-const go = () => writeFileSync(join(directory, "go"), "");
+const go = () => writeFileSync(join(directory.path, "go"), "");
 
 function program(name: string, script: string): void {
-  const path = join(directory, "bin", name);
+  const path = join(directory.path, "bin", name);
   // A link leads to the machine's own program, which must not be written to.
   rmSync(path, { force: true });
   writeFileSync(path, `#!/bin/sh\n${script}\n`);

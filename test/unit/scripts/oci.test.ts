@@ -1,30 +1,28 @@
 /** The image of all architectures, as another program than ours reads it: every blob is what its name says, and the same layers give the same bytes. */
 import { createHash } from "node:crypto";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { execaSync } from "execa";
 import { VERSION_OF_PACKAGE } from "../../../scripts/image/archive.ts";
 import { archiveIndex } from "../../../scripts/image/oci.ts";
+import { fresh, TemporaryDirectory } from "../../support/fixtures.ts";
 import { memberAt } from "../../support/kubernetes/json.ts";
 
-let folder: string;
+const folder = fresh(() => new TemporaryDirectory());
 let layers: Record<string, string>;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "oci-"));
   layers = {};
   for (const architecture of ["amd64", "arm64"]) {
-    writeFileSync(join(folder, "file"), architecture);
-    layers[architecture] = join(folder, `${architecture}.tar`);
-    execaSync("tar", ["--mtime=@0", "-C", folder, "-cf", join(folder, `${architecture}.tar`), "file"]);
+    writeFileSync(join(folder.path, "file"), architecture);
+    layers[architecture] = join(folder.path, `${architecture}.tar`);
+    execaSync("tar", ["--mtime=@0", "-C", folder.path, "-cf", join(folder.path, `${architecture}.tar`), "file"]);
   }
 });
-afterEach(() => rmSync(folder, { recursive: true }));
 
 /** The archive, unpacked. @returns a reader of blobs by their digests */
 function unpack(archive: string): (digest: unknown) => Buffer {
-  const layout = mkdtempSync(join(folder, "layout-"));
+  const layout = mkdtempSync(join(folder.path, "layout-"));
   execaSync("tar", ["-C", layout, "-xf", archive]);
   const blobs = join(layout, "blobs/sha256");
   for (const name of readdirSync(blobs)) expect(sha256(readFileSync(join(blobs, name)))).toBe(name);
@@ -37,7 +35,7 @@ function sha256(bytes: Buffer): string {
 
 describe("the image of all architectures", () => {
   it("has one index with a manifest for each, whose layer and configuration fit", () => {
-    const archive = join(folder, "image.tar");
+    const archive = join(folder.path, "image.tar");
     archiveIndex(archive, layers);
     const blob = unpack(archive);
     const read = (digest: unknown): unknown => JSON.parse(blob(digest).toString());
@@ -61,7 +59,7 @@ describe("the image of all architectures", () => {
   });
 
   it("is the same bytes for the same layers", () => {
-    const archives = ["one.tar", "two.tar"].map((name) => join(folder, name));
+    const archives = ["one.tar", "two.tar"].map((name) => join(folder.path, name));
     for (const archive of archives) archiveIndex(archive, layers);
     const [one, two] = archives.map((archive) => sha256(readFileSync(archive)));
     expect(one).toBe(two);

@@ -1,25 +1,22 @@
 /** The upgrade from host-local (I§7) on directories made by hand: what it asks of a cluster, in which order, and whose an address becomes. */
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { openHostLocalDirectory } from "../../../../ipam-plugin/import-host-local/host-local-directory.ts";
 import { type UpgradeCluster, type UpgradePorts, upgrade } from "../../../../ipam-plugin/import-host-local/upgrade.ts";
 import { upgradeFromHostLocal } from "../../../../ipam-plugin/import-host-local/upgrade-from-host-local.ts";
 import { DatastoreError } from "../../../../lib/datastore/errors.ts";
 import { Cluster } from "../../../support/cluster.ts";
+import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
 const WEB = "10.0.0.5";
 const WEB_POD = { namespace: "shop", name: "web", addresses: [WEB] };
 
-let parent = "";
+const parent = fresh(() => new TemporaryDirectory());
 
 beforeEach(() => {
-  parent = mkdtempSync(join(tmpdir(), "tortie-upgrade-"));
-  writeFileSync(join(parent, WEB), "web-container\neth0");
-  for (const name of ["last_reserved_ip.0", "lock"]) writeFileSync(join(parent, name), "");
+  writeFileSync(join(parent.path, WEB), "web-container\neth0");
+  for (const name of ["last_reserved_ip.0", "lock"]) writeFileSync(join(parent.path, name), "");
 });
-
-afterEach(() => rmSync(parent, { recursive: true, force: true }));
 
 /** A node of a cluster, with what was asked of the cluster in order; its writes may conflict so many times each. */
 function nodeOf(blocks: Cluster, { podCidr = "10.0.0.0/24", conflicts = 0, pods = [WEB_POD] } = {}) {
@@ -46,7 +43,7 @@ function nodeOf(blocks: Cluster, { podCidr = "10.0.0.0/24", conflicts = 0, pods 
     node: "node-a",
     network: "net1",
     allocator: blocks.allocator,
-    directory: openHostLocalDirectory(parent),
+    directory: openHostLocalDirectory(parent.path),
     cluster,
     sleep: async (milliseconds) => void deeds.push(`sleep ${milliseconds}`),
     log: { info: () => {}, error: () => {} },
@@ -61,7 +58,7 @@ describe("An upgrade from host-local", () => {
     expect(await upgrade(ports)).toEqual({ moved: [WEB], dropped: [], contested: [] });
     expect(deeds).toEqual(["tunnel 10.0.0.1", "pause", "plugins removed", "sleep 5000", "resume"]);
     expect(await blocks.handles()).toEqual({ "ipip-tunnel-addr-node-a": { "10.0.0.0/26": 1 }, "net1.web-container": { "10.0.0.0/26": 1 } });
-    expect(existsSync(parent)).toBe(false);
+    expect(existsSync(parent.path)).toBe(false);
   });
 
   it("repeats each write that conflicts, after a second", async () => {
@@ -78,7 +75,7 @@ describe("An upgrade from host-local", () => {
     ["fd00::/64", []],
   ])("gives the node's tunnel the second address of its range %s, where there is one", async (podCidr, tunnel) => {
     const { ports, deeds } = nodeOf(await Cluster.create(), { podCidr });
-    rmSync(join(parent, WEB));
+    rmSync(join(parent.path, WEB));
     await upgrade(ports);
     expect(deeds.filter((deed) => deed.startsWith("tunnel"))).toEqual(tunnel);
   });
@@ -99,18 +96,18 @@ describe("An upgrade from host-local", () => {
     expect(await upgrade(nodeOf(blocks, { pods: [] }).ports)).toEqual({ moved: [], dropped: [WEB], contested: [] });
 
     rewrite();
-    writeFileSync(join(parent, "notes.txt"), "");
+    writeFileSync(join(parent.path, "notes.txt"), "");
     const { ports, deeds } = nodeOf(blocks);
     await expect(upgrade(ports)).rejects.toMatchObject({ word: "upgrade-directory" });
     expect(deeds).not.toContain("pause");
-    expect(readdirSync(parent)).toEqual(expect.arrayContaining([WEB, "notes.txt"]));
+    expect(readdirSync(parent.path)).toEqual(expect.arrayContaining([WEB, "notes.txt"]));
   });
 });
 
 /** The directory as it was, after an upgrade that removed it. */
 function rewrite(): void {
-  parent = mkdtempSync(join(tmpdir(), "tortie-upgrade-"));
-  writeFileSync(join(parent, WEB), "web-container\neth0");
+  mkdirSync(parent.path);
+  writeFileSync(join(parent.path, WEB), "web-container\neth0");
 }
 
 describe("The environment of an upgrade from host-local", () => {
@@ -121,13 +118,13 @@ describe("The environment of an upgrade from host-local", () => {
   });
 
   it("names the directory that is worked through, and with a configuration the one of its network when it names none", async () => {
-    const conflist = join(parent, "net.conflist");
-    const plugin = { type: "tortie", datastore_type: "local", datastore_path: join(parent, "store.db"), nodename: "node-a" };
+    const conflist = join(parent.path, "net.conflist");
+    const plugin = { type: "tortie", datastore_type: "local", datastore_path: join(parent.path, "store.db"), nodename: "node-a" };
     const plugins = [{ ...plugin, ipam: { type: "tortie-ipam", pools: [{ cidr: "10.0.0.0/24" }] } }];
     writeFileSync(conflist, JSON.stringify({ cniVersion: "1.0.0", name: "of-this-test-alone", plugins }));
     const env = { TORTIE_UPGRADE_CONFLIST: conflist };
     expect(await upgradeFromHostLocal(env, () => {})).toContain("/var/lib/cni/networks/of-this-test-alone: 0 addresses moved");
-    const directory = join(parent, "nothing-here");
+    const directory = join(parent.path, "nothing-here");
     expect(await upgradeFromHostLocal({ ...env, TORTIE_HOST_LOCAL_DIR: directory }, () => {})).toContain(`${directory}: 0 addresses moved`);
   });
 });
