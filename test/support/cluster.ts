@@ -3,9 +3,10 @@
 import { Allocator, type Within } from "../../ipam-plugin/allocator/allocator.ts";
 import { DEFAULT_CONFIGURATION } from "../../ipam-plugin/allocator/operation.ts";
 import type { AssignIpRequest, AutoAssignRequest, AutoAssignResult, FamilyAssignment } from "../../ipam-plugin/allocator/types.ts";
-import { type Address, formatPrefix, parseAddress } from "../../lib/addresses/address.ts";
+import { formatPrefix } from "../../lib/addresses/address.ts";
 import type { Datastore } from "../../lib/datastore/datastore.ts";
 import type { Block, BlockAffinity, BlockOwner, IPPool, IpamConfiguration } from "../../lib/datastore/resources.ts";
+import { address } from "./addresses.ts";
 import { type Fate, type Gate, LaggingMemory, type MemoryDatastore, MemoryStore } from "./memory-datastore.ts";
 import { samplePool, sampleRequest } from "./samples.ts";
 import { change, remove } from "./stored.ts";
@@ -166,12 +167,6 @@ export function withoutIndexOfRoom(datastore: Datastore): Datastore {
 
 export function host(name: string): BlockOwner {
   return { type: "host", name };
-}
-
-export function address(text: string): Address {
-  const parsed = parseAddress(text);
-  if (parsed === undefined) throw new Error(`not an address: ${text}`);
-  return parsed;
 }
 
 export function addressesOf(assignment: FamilyAssignment | undefined): readonly string[] {

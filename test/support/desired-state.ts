@@ -2,7 +2,7 @@
 
 import type { AttachmentName } from "../../dataplane/alias.ts";
 import type { Sysctl } from "../../dataplane/desired-state.ts";
-import { type Address, type Prefix, parseAddress, parsePrefix } from "../../lib/addresses/address.ts";
+import { address, prefix } from "./addresses.ts";
 import type { Pod } from "./node.ts";
 import type { StateInSandbox } from "./programs/dataplane-by-path.ts";
 
@@ -70,16 +70,4 @@ export function desiredFor(pod: Pod, options: DesiredOptions = {}): StateInSandb
       ],
     },
   };
-}
-
-export function prefix(text: string): Prefix {
-  const parsed = parsePrefix(text);
-  if (parsed === undefined) throw new Error(`"${text}" is no prefix`);
-  return parsed;
-}
-
-function address(text: string): Address {
-  const parsed = parseAddress(text);
-  if (parsed === undefined) throw new Error(`"${text}" is no address`);
-  return parsed;
 }

@@ -4,7 +4,7 @@ import type { GrantDirectory } from "../../ipam-plugin/host-scope/grant-director
 import { HostScope, type HostScopeParts } from "../../ipam-plugin/host-scope/host-scope.ts";
 import { hostRange } from "../../ipam-plugin/host-scope/range.ts";
 import { type Family, parseAddress } from "../../lib/addresses/address.ts";
-import { prefix as prefixFrom } from "./desired-state.ts";
+import { prefix as prefixFrom } from "./addresses.ts";
 import { seededRandom } from "./scheduler.ts";
 
 /** Lets the caller go on when its turn has come. */

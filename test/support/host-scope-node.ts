@@ -2,7 +2,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { hostScopeFiles } from "../../ipam-plugin/host-scope/files.ts";
 import { encodeNodeRecord, type NodeRecord } from "../../ipam-plugin/host-scope/node-record.ts";
-import { prefix } from "./desired-state.ts";
+import { prefix } from "./addresses.ts";
 
 export interface NodeRecordOptions extends Partial<Omit<NodeRecord, "ipv4" | "ipv6">> {
   readonly ipv4?: string;

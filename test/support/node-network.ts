@@ -1,6 +1,7 @@
 /** A node with a network between nodes as tests of it want it, for each family: a tunnel with two peers, and a route of each kind. */
 import { type NetworkReport, NO_NODE_STATE, type NodeNetwork, type VxlanPeer, type VxlanTunnel } from "../../dataplane/dataplane.ts";
-import { type Address, type Family, type Prefix, parseAddress, parsePrefix } from "../../lib/addresses/address.ts";
+import type { Family } from "../../lib/addresses/address.ts";
+import { address, prefix } from "./addresses.ts";
 import { applyNode } from "./dataplane-probe.ts";
 import { Node } from "./node.ts";
 
@@ -46,12 +47,6 @@ export async function host(): Promise<Node> {
   await node.ip("address", "add", "172.20.1.1/24", "dev", "eth0");
   await node.ip("address", "add", "fd20:1::1/64", "dev", "eth0", "nodad");
   return node;
-}
-
-export const address = (text: string): Address => parseAddress(text) ?? never(text);
-export const prefix = (text: string): Prefix => parsePrefix(text) ?? never(text);
-export function never(text: string): never {
-  throw new Error(`${text} is no address`);
 }
 
 export function peersOf(family: Family): readonly VxlanPeer[] {

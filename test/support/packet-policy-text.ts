@@ -1,6 +1,7 @@
 /** Packet policies as tests write them by hand, which can travel as JSON. */
 import type { AddressInterval, EndpointPolicy, PacketPolicy, Permission, PolicyChange } from "../../dataplane/packet-policy.ts";
-import { type Address, parseAddress, parsePrefix, sizeOf } from "../../lib/addresses/address.ts";
+import { parsePrefix, sizeOf } from "../../lib/addresses/address.ts";
+import { address } from "./addresses.ts";
 
 /** "all", or ports such as "tcp 80" and "udp 53-60". */
 export type PermissionText = "all" | readonly string[];
@@ -40,16 +41,10 @@ export function changeOf({ endpoints = {}, addresses = {}, blocks }: PolicyText)
   };
 }
 
-export function addressOf(text: string): Address {
-  const address = parseAddress(text);
-  if (address === undefined) throw new Error(`"${text}" is no address`);
-  return address;
-}
-
 function endpointOf({ addresses, ingress, egress }: EndpointText): EndpointPolicy {
   const permissions = (texts: EndpointText["ingress"]) =>
     texts && new Map(Object.entries(texts).map(([name, text]) => [name, permissionOf(text)]));
-  return { addresses: addresses.map(addressOf), ingress: permissions(ingress), egress: permissions(egress) };
+  return { addresses: addresses.map(address), ingress: permissions(ingress), egress: permissions(egress) };
 }
 
 function permissionOf(text: PermissionText): Permission {
@@ -68,5 +63,5 @@ function intervalOf(text: string, name: string): AddressInterval {
     return { family, first: value, last: value + sizeOf(prefix) - 1n, class: name };
   }
   const [first = "", last = ""] = text.split("-");
-  return { family: addressOf(first).family, first: addressOf(first).value, last: addressOf(last).value, class: name };
+  return { family: address(first).family, first: address(first).value, last: address(last).value, class: name };
 }

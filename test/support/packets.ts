@@ -1,5 +1,6 @@
 /** Packets made by hand, from the IP header on, for what no socket of ours sends: wrong, forged or foreign ones, and SCTP. */
-import { type Address, bytesOf, parseAddress } from "../../lib/addresses/address.ts";
+import { bytesOf } from "../../lib/addresses/address.ts";
+import { address } from "./addresses.ts";
 
 interface Ends {
   readonly from: string;
@@ -83,10 +84,8 @@ export function icmp4(type: number, code: number, rest: Uint8Array): Buffer {
   return message;
 }
 
-export function octets(address: string): Uint8Array {
-  const parsed: Address | undefined = parseAddress(address);
-  if (parsed === undefined) throw new Error(`"${address}" is no address`);
-  return bytesOf(parsed);
+export function octets(text: string): Uint8Array {
+  return bytesOf(address(text));
 }
 
 function pseudo({ from, to }: Ends, protocol: number, segment: Buffer): Buffer {

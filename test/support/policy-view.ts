@@ -4,7 +4,7 @@ import type { DropHistory, PolicyView, ViewedEndpoint } from "../../agent/policy
 import { formatAddress } from "../../lib/addresses/address.ts";
 import type { NewEndpoint } from "../../main-plugin/policy.ts";
 import type { Judgement, PolicyStatus, SideJudgement } from "../../policy/model.ts";
-import { address } from "./cluster.ts";
+import { address } from "./addresses.ts";
 
 export const ENDPOINTS: readonly ViewedEndpoint[] = [
   { hostInterface: "caliweb", pod: "shop/web", addresses: ["10.0.0.2", "fd00::2"].map(address) },

@@ -4,8 +4,7 @@ import type { OwnNode, ProvenNode, RoutedBlock, RoutedPool, TunnelEnd } from "..
 import type { NodeNetwork } from "../../dataplane/dataplane.ts";
 import { type Address, formatAddress, formatPrefix } from "../../lib/addresses/address.ts";
 import { Claimed } from "../../lib/system/claimed.ts";
-import { address } from "./cluster.ts";
-import { prefix } from "./desired-state.ts";
+import { address, prefix } from "./addresses.ts";
 
 /** One value a family. */
 function each<T>(values: readonly T[], addressOf: (value: T) => Address): Partial<Record<4 | 6, T>> {

@@ -3,7 +3,7 @@ import type { AutoAssignRequest } from "../../ipam-plugin/allocator/types.ts";
 import { sizeOf } from "../../lib/addresses/address.ts";
 import type { AllocationAttribute, Block, BlockAffinity, IPPool } from "../../lib/datastore/resources.ts";
 import type { WorkloadEndpoint } from "../../lib/workload/endpoint.ts";
-import { prefix } from "./desired-state.ts";
+import { prefix } from "./addresses.ts";
 
 /** A /29 of worker-1: ordinal 0 a tunnel, 1 a pod, 3 in cooldown (I§2.11). */
 export function sampleBlock(changes: Partial<Block> = {}): Block {

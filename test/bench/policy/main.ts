@@ -10,8 +10,9 @@ import { join } from "node:path";
 import { deleteFlows, flowsOf } from "../../../dataplane/conntrack/flows.ts";
 import { HostSockets } from "../../../dataplane/netlink/host-sockets.ts";
 import { PolicyTable } from "../../../dataplane/nftables/policy/policy-table.ts";
+import { address } from "../../support/addresses.ts";
 import type { PolicyText } from "../../support/packet-policy-text.ts";
-import { addressOf, changeOf, policyOf } from "../../support/packet-policy-text.ts";
+import { changeOf, policyOf } from "../../support/packet-policy-text.ts";
 import { row, summarise } from "../statistics.ts";
 import { addsUnderPolicy } from "./adds.ts";
 import { nodeOfLargeCluster } from "./node.ts";
@@ -119,7 +120,7 @@ async function packetsAndConnections(table: PolicyTable, sockets: HostSockets): 
   for (let pass = 0; pass < PASSES; pass++) {
     for (const { name, make } of VARIANTS) {
       // A connection that nobody has followed to its end would stand in the way of the next one with its ports.
-      deleteFlows(sockets.netfilter, await flowsOf([addressOf(CLIENT.address)]));
+      deleteFlows(sockets.netfilter, await flowsOf([address(CLIENT.address)]));
       await make(table);
       const found = least.get(name);
       if (found === undefined) continue;

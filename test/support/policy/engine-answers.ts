@@ -1,6 +1,7 @@
 /** What the engine says of flows in a raw cluster. */
 import { PolicyEngine } from "../../../policy/engine.ts";
-import { address, callsFor, flowOf, hostInterfaceOf, isLocal } from "./engine-input.ts";
+import { address } from "../addresses.ts";
+import { callsFor, flowOf, hostInterfaceOf, isLocal } from "./engine-input.ts";
 import type { RawCluster, RawFlow, RawVerdict } from "./oracle.ts";
 import { filterVerdict } from "./packet-judge.ts";
 

@@ -1,17 +1,11 @@
 /** Tells an engine of a raw cluster, in whatever order. */
-import { type Address, parseAddress } from "../../../lib/addresses/address.ts";
 import type { PolicyEngine } from "../../../policy/engine.ts";
 import type { Flow, PeerPod, WorkloadPod } from "../../../policy/model.ts";
 import { translateNetworkPolicy } from "../../../policy/network-policy.ts";
 import { type Policy, podPeer, type Rule } from "../../../policy/rules.ts";
 import { readSelector } from "../../../policy/selector.ts";
+import { address } from "../addresses.ts";
 import type { RawAction, RawCluster, RawFlow, RawPod, RawPolicy } from "./oracle.ts";
-
-export function address(text: string): Address {
-  const parsed = parseAddress(text);
-  if (parsed === undefined) throw new Error(`${text} is no address`);
-  return parsed;
-}
 
 const NUMBERS = { TCP: 6, UDP: 17, SCTP: 132, ICMP: 1 } as const;
 

@@ -2,7 +2,8 @@
 import type { Direction, PacketPolicy } from "../../../dataplane/packet-policy.ts";
 import { PolicyEngine } from "../../../policy/engine.ts";
 import type { Enforcement, NamedPort, SideJudgement } from "../../../policy/model.ts";
-import { address, flowOf, policyObject } from "./engine-input.ts";
+import { address } from "../addresses.ts";
+import { flowOf, policyObject } from "./engine-input.ts";
 import { filterVerdict } from "./packet-judge.ts";
 
 const WEB = "10.0.0.1";

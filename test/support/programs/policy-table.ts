@@ -12,7 +12,8 @@ import { PolicyTable } from "../../../dataplane/nftables/policy/policy-table.ts"
 import { rebuilding } from "../../../dataplane/nftables/policy/requests.ts";
 import { fromNothing } from "../../../dataplane/nftables/policy/ruleset.ts";
 import { Slices } from "../../../lib/system/slices.ts";
-import { addressOf, changeOf, type PolicyText, policyOf } from "../packet-policy-text.ts";
+import { address } from "../addresses.ts";
+import { changeOf, type PolicyText, policyOf } from "../packet-policy-text.ts";
 
 interface Command {
   readonly id: number;
@@ -52,7 +53,7 @@ function breakInTheMiddle(): string {
   }
 }
 
-const flowsOfAll = (addresses: readonly string[]) => flowsOf(addresses.map(addressOf));
+const flowsOfAll = (addresses: readonly string[]) => flowsOf(addresses.map(address));
 
 const COMMANDS: Readonly<Record<string, (command: Command) => unknown>> = {
   replace: ({ policy = {} }) => table.replace(policyOf(policy)),

@@ -1,8 +1,8 @@
 /** What an agent says of addresses that its endpoints bear and that are granted to them no more: real stores, files, links and pods. */
 import { readFileSync, writeFileSync } from "node:fs";
-import { parseAddress } from "../../../lib/addresses/address.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { Hosts } from "../../../main-plugin/hosts.ts";
+import { address } from "../../support/addresses.ts";
 import { Agent } from "../../support/agent.ts";
 import { addressesOf } from "../../support/cni-result.ts";
 import { localConf } from "../../support/conf.ts";
@@ -34,9 +34,8 @@ async function release(node: Node, containerId: string): Promise<void> {
 async function grant(node: Node, text: string, containerId: string): Promise<void> {
   await using hosts = new Hosts({ log: { error: () => undefined } });
   const { allocator } = await hosts.of(storeOf(node), {}).ipam();
-  const address = parseAddress(text) ?? { family: 4, value: 0n };
   const attributes = { node: "node2", namespace: "shop", pod: "db" };
-  await allocator.assignIp({ address, handle: `net1.${containerId}`, attributes, owner: { type: "host", name: "node2" } });
+  await allocator.assignIp({ address: address(text), handle: `net1.${containerId}`, attributes, owner: { type: "host", name: "node2" } });
 }
 
 async function findings(agent: Agent): Promise<readonly string[]> {

@@ -1,6 +1,7 @@
 import { NO_NODE_STATE } from "../../../dataplane/dataplane.ts";
+import { prefix } from "../../support/addresses.ts";
 import { apply, applyNode, expressionOf, probe } from "../../support/dataplane-probe.ts";
-import { desiredFor, prefix } from "../../support/desired-state.ts";
+import { desiredFor } from "../../support/desired-state.ts";
 import { fresh } from "../../support/fixtures.ts";
 import { type JsonRecord, Node, type Pod } from "../../support/node.ts";
 import { addOutside } from "../../support/outside.ts";

@@ -1,7 +1,8 @@
 /** How a block's route follows when the block moves between nodes and ways, as the kernel tells it to `ip monitor`. */
 import type { NodeNetwork } from "../../../dataplane/dataplane.ts";
+import { address, prefix } from "../../support/addresses.ts";
 import { monitored } from "../../support/link-monitor.ts";
-import { address, apply, FAMILIES, host, networkOf, prefix, routes, tunnelOf } from "../../support/node-network.ts";
+import { apply, FAMILIES, host, networkOf, routes, tunnelOf } from "../../support/node-network.ts";
 
 describe.each([4, 6] as const)("A block that moves, IPv%d,", (family) => {
   const { device, peers, block, neighbour } = FAMILIES[family];

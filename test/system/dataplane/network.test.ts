@@ -1,22 +1,10 @@
 /** What joins nodes, judged by `ip` and `bridge`: VXLAN devices with their peers, routes of the node's own, and what stays alone. */
 import type { NodeNetwork } from "../../../dataplane/dataplane.ts";
 import type { Family } from "../../../lib/addresses/address.ts";
+import { address, prefix } from "../../support/addresses.ts";
 import { fresh } from "../../support/fixtures.ts";
 import type { Node } from "../../support/node.ts";
-import {
-  address,
-  apply,
-  FAMILIES,
-  host,
-  networkOf,
-  never,
-  OWN_MAC,
-  peersOf,
-  prefix,
-  routes,
-  tunnelOf,
-  wantedRoutes,
-} from "../../support/node-network.ts";
+import { apply, FAMILIES, host, networkOf, OWN_MAC, peersOf, routes, tunnelOf, wantedRoutes } from "../../support/node-network.ts";
 
 const EMPTY: NodeNetwork = { tunnels: [], routes: [] };
 async function bridgeEntries(node: Node, device: string): Promise<string[]> {
@@ -100,7 +88,8 @@ describe.each([4, 6] as const)("The network between nodes, IPv%d", (family) => {
     await apply(node, networkOf(family));
     const moved = family === 4 ? "172.20.7.7" : "fd20:7::7";
     const [first] = peersOf(family);
-    const peer = { ...(first ?? never("no peer")), node: address(moved), mac: "66:00:00:00:00:07" };
+    if (first === undefined) throw new Error("no peer");
+    const peer = { ...first, node: address(moved), mac: "66:00:00:00:00:07" };
 
     expect((await apply(node, networkOf(family, tunnelOf(family, { peers: [peer] })))).failed).toEqual([]);
 

@@ -1,13 +1,12 @@
 /** What a tunnel lets pass (S2), with real packets: a pod's plain UDP socket must not put packets behind the guard of sources. */
 import { NO_NODE_STATE, type NodeNetwork } from "../../../dataplane/dataplane.ts";
-import { type Address, parseAddress } from "../../../lib/addresses/address.ts";
+import { address } from "../../support/addresses.ts";
 import { apply, applyNode } from "../../support/dataplane-probe.ts";
 import { desiredFor } from "../../support/desired-state.ts";
 import { Node, type Pod } from "../../support/node.ts";
 import { addOutside } from "../../support/outside.ts";
 
 const MAC = "66:00:00:00:00:01";
-const address = (text: string): Address => parseAddress(text) ?? { family: 4, value: 0n };
 
 function networkOf(peer: string): NodeNetwork {
   const peers = [{ node: address(peer), address: address("10.9.2.0"), mac: "66:00:00:00:00:02" }];

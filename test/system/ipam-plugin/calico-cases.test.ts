@@ -1,8 +1,9 @@
 /** The cases of Calico's suite for its IPAM executable (I§8.1) on the local store, which is looked at through the datastore port. */
 import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
 import { systemClock } from "../../../ipam-plugin/host.ts";
-import { addressAt, formatAddress, parseAddress, parsePrefix } from "../../../lib/addresses/address.ts";
+import { addressAt, formatAddress, parsePrefix } from "../../../lib/addresses/address.ts";
 import { openLocalDatastore } from "../../../lib/datastore/local/local-datastore.ts";
+import { address } from "../../support/addresses.ts";
 import { type CalicoSuite, callIpam, type IpamCall, NODE, POOL4, POOL6, testCalicoCases, timeless } from "../../support/calico-cases.ts";
 import { fresh } from "../../support/fixtures.ts";
 import { Node } from "../../support/node.ts";
@@ -72,10 +73,8 @@ describe("calico-ipam, as Calico's suite calls it", () => {
     for (const handle of ["cid1", "net1.cid1"]) {
       const look = () => inStore((datastore) => new Allocator({ datastore, clock: systemClock }).addressesByHandle(handle));
       await inStore(async (datastore) => {
-        const address = parseAddress("192.168.123.123");
-        if (address === undefined) throw new Error("no address");
         const allocator = new Allocator({ datastore, clock: systemClock });
-        await allocator.assignIp({ address, handle, attributes: {}, owner: { type: "host", name: NODE } });
+        await allocator.assignIp({ address: address("192.168.123.123"), handle, attributes: {}, owner: { type: "host", name: NODE } });
       });
       expect((await look())?.length).toBe(1);
       expect(await SUITE.del()).toMatchObject({ exit: 0, addresses: [], msg: "" });

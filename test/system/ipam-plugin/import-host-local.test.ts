@@ -15,6 +15,7 @@ import {
 } from "../../../ipam-plugin/import-host-local/upgrade.ts";
 import { formatAddress, parseAddress } from "../../../lib/addresses/address.ts";
 import { DatastoreError } from "../../../lib/datastore/errors.ts";
+import { address } from "../../support/addresses.ts";
 import { fresh } from "../../support/fixtures.ts";
 import { addToHostLocal, directoryOf, type HostLocalNetwork, hostLocalCall } from "../../support/host-local.ts";
 import { MemoryStore } from "../../support/memory-datastore.ts";
@@ -211,9 +212,9 @@ describe("The upgrade from host-local", () => {
     await world.addPool();
     const [web = ""] = world.addPod("web");
     const [api = ""] = world.addPod("api");
-    const address = parseAddress(web);
-    if (address === undefined) throw new Error("no address");
-    await world.allocator().assignIp({ address, handle: "other", attributes: { node: "node-b" }, owner: { type: "host", name: "node-b" } });
+    await world
+      .allocator()
+      .assignIp({ address: address(web), handle: "other", attributes: { node: "node-b" }, owner: { type: "host", name: "node-b" } });
     expect(await upgrade(world.ports())).toEqual({ moved: [api], dropped: [], contested: [web] });
     expect(world.logged).toContainEqual(
       `${web} is in use by handle ${NETWORK}.web-container, but the datastore says it belongs to handle other: remove one of them`,

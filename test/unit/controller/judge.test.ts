@@ -4,7 +4,7 @@ import type { PodView } from "../../../controller/view/cluster-view.ts";
 import { placedBlocks } from "../../../doctor/snapshot.ts";
 import type { Block } from "../../../lib/datastore/resources.ts";
 import { Claimed } from "../../../lib/system/claimed.ts";
-import { address } from "../../support/cluster.ts";
+import { address } from "../../support/addresses.ts";
 import { heldBlock } from "../../support/samples.ts";
 
 const ADDRESS_KEY = `4:${10n * 2n ** 24n}`;

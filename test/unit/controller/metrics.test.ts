@@ -1,8 +1,8 @@
 /** The controller's figures: what a reading says of pools, blocks and addresses. */
 import { firstPoolsCheck, leaseCheck, queueCheck } from "../../../controller/health.ts";
 import type { ControllerMetrics } from "../../../controller/metrics.ts";
+import { address } from "../../support/addresses.ts";
 import { giveUpBlocks } from "../../support/blocks.ts";
-import { address } from "../../support/cluster.ts";
 import { ControllerWorld, controllerMetrics } from "../../support/controller-world.ts";
 import { fresh } from "../../support/fixtures.ts";
 

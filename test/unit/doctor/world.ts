@@ -3,8 +3,9 @@
 import { type CheckOptions, check, type RepairReport, repairAll } from "../../../doctor/check.ts";
 import type { Problem } from "../../../doctor/problem.ts";
 import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
-import { formatAddress, parseAddress } from "../../../lib/addresses/address.ts";
+import { formatAddress } from "../../../lib/addresses/address.ts";
 import type { AllocationAttribute, Block } from "../../../lib/datastore/resources.ts";
+import { address } from "../../support/addresses.ts";
 import { type Gate, type MemoryDatastore, MemoryStore } from "../../support/memory-datastore.ts";
 import { sampleEndpoint, samplePool, sampleRequest } from "../../support/samples.ts";
 import { change, wanted } from "../../support/stored.ts";
@@ -100,8 +101,6 @@ export async function allocate(datastore: MemoryDatastore, container: string, no
 
 /** Who holds an address, by what the blocks record: `undefined` when it is free or cooling. */
 export async function holderOf(datastore: MemoryDatastore, text: string): Promise<string | undefined> {
-  const address = parseAddress(text);
-  if (address === undefined) throw new Error(`${text} is no address`);
   const allocator = new Allocator({ datastore, clock: { nowMs: () => NOW, nowNs: () => 0n } });
-  return (await allocator.attributesOf(address))?.handle;
+  return (await allocator.attributesOf(address(text)))?.handle;
 }

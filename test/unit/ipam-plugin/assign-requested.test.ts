@@ -1,7 +1,7 @@
 /** Addresses that are asked for by name: all of them, or what the call took is given back, and nothing else. */
 import { assignRequested } from "../../../ipam-plugin/assign.ts";
 import { ownerAttributes, workloadOf } from "../../../ipam-plugin/workload.ts";
-import { address } from "../../support/cluster.ts";
+import { address } from "../../support/addresses.ts";
 import { fresh } from "../../support/fixtures.ts";
 import { IpamNode } from "../../support/ipam-node.ts";
 

@@ -1,6 +1,6 @@
 /** An ADD for a container that should hold nothing yet: what a killed ADD left is noticed before anything is taken. */
 import { HandleExistsError } from "../../../ipam-plugin/ipam-plugin.ts";
-import { address } from "../../support/cluster.ts";
+import { address } from "../../support/addresses.ts";
 import { fresh } from "../../support/fixtures.ts";
 import { remove } from "../../support/stored.ts";
 import { ServerNode } from "./server-node.ts";

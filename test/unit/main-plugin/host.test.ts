@@ -3,7 +3,7 @@
 import { formatPrefix } from "../../../lib/addresses/address.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { createHost } from "../../../main-plugin/host.ts";
-import { prefix } from "../../support/desired-state.ts";
+import { prefix } from "../../support/addresses.ts";
 import { MemoryStore } from "../../support/memory-datastore.ts";
 import { samplePool } from "../../support/samples.ts";
 

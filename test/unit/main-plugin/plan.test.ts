@@ -6,7 +6,7 @@ import { resolveAddCall } from "../../../main-plugin/call.ts";
 import { type AttachmentPlan, planAttachment } from "../../../main-plugin/plan.ts";
 import { endpointResult } from "../../../main-plugin/plan-endpoint-form.ts";
 import { desiredStateOf } from "../../../main-plugin/plan-routed-form.ts";
-import { prefix } from "../../support/desired-state.ts";
+import { prefix } from "../../support/addresses.ts";
 import { PodNode } from "../../support/pod-node.ts";
 
 const PLAN: AttachmentPlan = {

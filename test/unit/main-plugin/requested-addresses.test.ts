@@ -1,7 +1,8 @@
 /** The annotation `ipAddrs`: whose address it is decides what an ADD may do to whoever has it. */
 import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
 import { systemClock } from "../../../ipam-plugin/host.ts";
-import { address, host } from "../../support/cluster.ts";
+import { address } from "../../support/addresses.ts";
+import { host } from "../../support/cluster.ts";
 import { fresh } from "../../support/fixtures.ts";
 import { PodNode } from "../../support/pod-node.ts";
 

@@ -3,7 +3,8 @@ import { createHash } from "node:crypto";
 import { ClassTable, classOf, peerPredicate } from "../../../policy/classes.ts";
 import { PolicyEngine } from "../../../policy/engine.ts";
 import type { EngineChange } from "../../../policy/model.ts";
-import { address, policyObject } from "../../support/policy/engine-input.ts";
+import { address } from "../../support/addresses.ts";
+import { policyObject } from "../../support/policy/engine-input.ts";
 import { classIn } from "../../support/policy/packet-judge.ts";
 import { SmallCluster } from "../../support/policy/small-cluster.ts";
 

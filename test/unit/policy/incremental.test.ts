@@ -3,8 +3,9 @@
  * applies its changes gets its state. TORTIE_POLICY_SEQUENCES=1000 plays more sequences, TORTIE_POLICY_SEED begins elsewhere.
  */
 import { PolicyEngine } from "../../../policy/engine.ts";
+import { address } from "../../support/addresses.ts";
 import { engineFor } from "../../support/policy/engine-answers.ts";
-import { address, callsFor, flowOf, policyObject, removePod, setPod, setPolicy } from "../../support/policy/engine-input.ts";
+import { callsFor, flowOf, policyObject, removePod, setPod, setPolicy } from "../../support/policy/engine-input.ts";
 import type { RawCluster, RawPod, RawPolicy } from "../../support/policy/oracle.ts";
 import { ChangedFilter, stateText } from "../../support/policy/packet-judge.ts";
 import {

@@ -1,7 +1,8 @@
 /** What the judge says to an administrator: the sentence, the rule, the other end. */
 import { PolicyEngine } from "../../../policy/engine.ts";
 import type { NamedPort } from "../../../policy/model.ts";
-import { address, flowOf, policyObject } from "../../support/policy/engine-input.ts";
+import { address } from "../../support/addresses.ts";
+import { flowOf, policyObject } from "../../support/policy/engine-input.ts";
 import { classIn } from "../../support/policy/packet-judge.ts";
 import { type Other, SmallCluster } from "../../support/policy/small-cluster.ts";
 

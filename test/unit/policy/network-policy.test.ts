@@ -1,5 +1,6 @@
 /** NetworkPolicy as P§2.3 and the API's text have it: one test for each line, asked of the filter's state and of the judge. */
-import { address, flowOf } from "../../support/policy/engine-input.ts";
+import { address } from "../../support/addresses.ts";
+import { flowOf } from "../../support/policy/engine-input.ts";
 import { EVERYBODY, SmallCluster } from "../../support/policy/small-cluster.ts";
 
 const WEB = { matchLabels: { app: "web" } };

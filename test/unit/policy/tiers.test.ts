@@ -3,7 +3,7 @@ import { PolicyEngine } from "../../../policy/engine.ts";
 import { collapse, type ResolvedTier } from "../../../policy/permissions.ts";
 import { type Action, type Policy, type PortRange, podPeer, type Rule, type Tier } from "../../../policy/rules.ts";
 import { selectorOf } from "../../../policy/selector.ts";
-import { address } from "../../support/policy/engine-input.ts";
+import { address } from "../../support/addresses.ts";
 import { filterVerdict } from "../../support/policy/packet-judge.ts";
 
 const ADMIN: Tier = { order: -10, otherwise: "pass" };

@@ -4,8 +4,9 @@
  */
 
 import type { AutoAssignResult } from "../../../../ipam-plugin/allocator/types.ts";
+import { address } from "../../../support/addresses.ts";
 import { giveUpBlocks } from "../../../support/blocks.ts";
-import { address, addressesOf, host } from "../../../support/cluster.ts";
+import { addressesOf, host } from "../../../support/cluster.ts";
 import { ClusterAgent, NODE } from "../../../support/cluster-agent.ts";
 import { fresh } from "../../../support/fixtures.ts";
 

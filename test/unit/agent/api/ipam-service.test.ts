@@ -2,8 +2,7 @@ import { errorAnswer } from "../../../../agent/api/error-answer.ts";
 import { IpamService } from "../../../../agent/api/ipam-service.ts";
 import type { NodeRecord } from "../../../../ipam-plugin/host-scope/node-record.ts";
 import { type Address, formatAddress } from "../../../../lib/addresses/address.ts";
-import { address } from "../../../support/cluster.ts";
-import { prefix } from "../../../support/desired-state.ts";
+import { address, prefix } from "../../../support/addresses.ts";
 import { fresh } from "../../../support/fixtures.ts";
 import { GrantFileSystem, type HostScopeOptions, hostScopeOf } from "../../../support/grant-directories.ts";
 

@@ -7,7 +7,7 @@ import type { EndpointRecord } from "../../../../handover/record.ts";
 import type { Owner } from "../../../../ipam-plugin/host-scope/grant-directory.ts";
 import { openGrantDirectory } from "../../../../ipam-plugin/host-scope/grant-directory.ts";
 import { GrantFiles } from "../../../../ipam-plugin/host-scope/grant-files.ts";
-import { address } from "../../../support/cluster.ts";
+import { address } from "../../../support/addresses.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
 import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 

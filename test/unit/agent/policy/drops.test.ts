@@ -4,7 +4,7 @@ import type { LoggedPacket } from "../../../../dataplane/nflog/message.ts";
 import { logPrefix } from "../../../../dataplane/nftables/policy/log-prefix.ts";
 import { formatAddress } from "../../../../lib/addresses/address.ts";
 import type { Judgement, SideJudgement } from "../../../../policy/model.ts";
-import { address } from "../../../support/cluster.ts";
+import { address } from "../../../support/addresses.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { fresh } from "../../../support/fixtures.ts";
 import { DENIES } from "../../../support/policy-view.ts";

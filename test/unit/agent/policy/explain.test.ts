@@ -2,7 +2,7 @@ import { explain, hostEndNamed, type Question } from "../../../../agent/policy/e
 import type { PolicyView } from "../../../../agent/policy/view.ts";
 import { type Address, formatAddress } from "../../../../lib/addresses/address.ts";
 import type { Flow } from "../../../../policy/model.ts";
-import { address } from "../../../support/cluster.ts";
+import { address } from "../../../support/addresses.ts";
 import { ALLOWS, DENIED, DENIES, DROP, ENDPOINTS, policyView } from "../../../support/policy-view.ts";
 
 const nobody = () => false;

@@ -4,7 +4,7 @@ import type { TrackedFlow } from "../../../../dataplane/conntrack/message.ts";
 import type { EndpointPolicy, PacketPolicy, Permissions } from "../../../../dataplane/packet-policy.ts";
 import { formatAddress } from "../../../../lib/addresses/address.ts";
 import type { EngineChange, SideJudgement } from "../../../../policy/model.ts";
-import { address } from "../../../support/cluster.ts";
+import { address } from "../../../support/addresses.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { DENIES } from "../../../support/policy-view.ts";
 

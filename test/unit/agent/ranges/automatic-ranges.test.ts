@@ -1,7 +1,7 @@
 /** Nodes that make up the same range, in every order in which their requests can reach the server. */
 import { AutomaticRanges, type Contention } from "../../../../agent/addresses/ranges/contention.ts";
 import type { NodeFacts } from "../../../../agent/addresses/ranges/node-object.ts";
-import { prefix } from "../../../support/desired-state.ts";
+import { prefix } from "../../../support/addresses.ts";
 import { settled } from "../../../support/fake-clock.ts";
 
 const RANGE = "network.tortie.dev/ipv4-pod-cidr";

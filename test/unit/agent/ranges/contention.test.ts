@@ -1,6 +1,6 @@
 import { type Contention, contentionFor } from "../../../../agent/addresses/ranges/contention.ts";
 import type { NodeFacts } from "../../../../agent/addresses/ranges/node-object.ts";
-import { prefix } from "../../../support/desired-state.ts";
+import { prefix } from "../../../support/addresses.ts";
 
 const RANGE = "network.tortie.dev/ipv4-pod-cidr";
 const SOURCE = "network.tortie.dev/pod-cidr-source";

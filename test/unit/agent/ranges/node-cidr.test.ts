@@ -8,8 +8,7 @@ import type { HostFacts } from "../../../../agent/addresses/ranges/own-addresses
 import { hostScopeFiles } from "../../../../ipam-plugin/host-scope/files.ts";
 import { formatAddress } from "../../../../lib/addresses/address.ts";
 import { Tasks } from "../../../../lib/resident/tasks.ts";
-import { address } from "../../../support/cluster.ts";
-import { prefix } from "../../../support/desired-state.ts";
+import { address, prefix } from "../../../support/addresses.ts";
 import { FakeClock, settled } from "../../../support/fake-clock.ts";
 import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 import { RANGE_FLAGS } from "../../../support/range-flags.ts";

@@ -5,8 +5,7 @@ import { chooseHostAddress, exclusionsOf, type HostFacts, type LinkAddress } fro
 import { decideRanges, describeRange, type SourceInput } from "../../../../agent/addresses/ranges/sources.ts";
 import type { NodeRecord } from "../../../../ipam-plugin/host-scope/node-record.ts";
 import { type Address, formatAddress, formatPrefix } from "../../../../lib/addresses/address.ts";
-import { address } from "../../../support/cluster.ts";
-import { prefix } from "../../../support/desired-state.ts";
+import { address, prefix } from "../../../support/addresses.ts";
 import { RANGE_FLAGS } from "../../../support/range-flags.ts";
 
 const OUR4 = "network.tortie.dev/ipv4-pod-cidr";

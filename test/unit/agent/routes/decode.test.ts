@@ -4,8 +4,7 @@ import { formatAddress, formatPrefix } from "../../../../lib/addresses/address.t
 import { watchedBlock } from "../../../../lib/datastore/calico/block.ts";
 import type { Block } from "../../../../lib/datastore/resources.ts";
 import { Claimed } from "../../../../lib/system/claimed.ts";
-import { address } from "../../../support/cluster.ts";
-import { prefix } from "../../../support/desired-state.ts";
+import { address, prefix } from "../../../support/addresses.ts";
 import { emptyBlock, samplePool } from "../../../support/samples.ts";
 
 function node(annotations: Readonly<Record<string, string>>, rest: Readonly<Record<string, unknown>> = {}) {

@@ -1,6 +1,6 @@
 import { DisjointPrefixes } from "../../../../agent/routes/model.ts";
 import { formatPrefix, overlaps } from "../../../../lib/addresses/address.ts";
-import { prefix } from "../../../support/desired-state.ts";
+import { prefix } from "../../../support/addresses.ts";
 import { seededRandom } from "../../../support/seeded-random.ts";
 
 describe("Prefixes without a common address", () => {

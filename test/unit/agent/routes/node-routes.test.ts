@@ -2,7 +2,7 @@ import type { ProvenNode } from "../../../../agent/routes/model.ts";
 import { NodeRoutes, type NodeRoutesParts } from "../../../../agent/routes/node-routes.ts";
 import { NO_NODE_STATE, type NodeState } from "../../../../dataplane/dataplane.ts";
 import type { NetworkFacts } from "../../../../dataplane/linux/host-facts.ts";
-import { address } from "../../../support/cluster.ts";
+import { address } from "../../../support/addresses.ts";
 import { fresh } from "../../../support/fixtures.ts";
 import { routedBlock, routedNode, routeTexts } from "../../../support/routed-cluster.ts";
 

@@ -2,8 +2,7 @@ import { type ClusterView, tunnelMac } from "../../../../agent/routes/model.ts";
 import { planNodeRoutes } from "../../../../agent/routes/plan.ts";
 import { rangesAsBlocks } from "../../../../agent/routes/proofs.ts";
 import { formatAddress, formatPrefix } from "../../../../lib/addresses/address.ts";
-import { address } from "../../../support/cluster.ts";
-import { prefix } from "../../../support/desired-state.ts";
+import { address, prefix } from "../../../support/addresses.ts";
 import { ownNode, routedBlock, routedNode, routedPool, routeTexts } from "../../../support/routed-cluster.ts";
 
 const OWN = ownNode("one", ["172.20.1.1/24", "fd20:1::1/64"], ["10.9.1.0", "fd09:1::"]);

@@ -2,7 +2,7 @@ import { decodeRoutedNode } from "../../../../agent/routes/kubernetes-sources.ts
 import { planNodeRoutes } from "../../../../agent/routes/plan.ts";
 import { proveByBlocks, proveByRanges } from "../../../../agent/routes/proofs.ts";
 import { formatAddress } from "../../../../lib/addresses/address.ts";
-import { prefix } from "../../../support/desired-state.ts";
+import { prefix } from "../../../support/addresses.ts";
 import { ownNode, routedBlock, routedPool, routeTexts } from "../../../support/routed-cluster.ts";
 
 const C = "projectcalico.org";

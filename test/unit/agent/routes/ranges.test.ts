@@ -1,7 +1,7 @@
 import { decodeRoutedNode } from "../../../../agent/routes/kubernetes-sources.ts";
 import { proveRanges, type RangeKnowledge } from "../../../../agent/routes/proofs.ts";
 import { formatPrefix } from "../../../../lib/addresses/address.ts";
-import { prefix } from "../../../support/desired-state.ts";
+import { prefix } from "../../../support/addresses.ts";
 
 interface Said {
   readonly created?: string;

@@ -1,7 +1,7 @@
 import { decodeRoutedNode } from "../../../../agent/routes/kubernetes-sources.ts";
 import { tunnelMac } from "../../../../agent/routes/model.ts";
 import { isAllocatedBy, proveTunnelEnds } from "../../../../agent/routes/proofs.ts";
-import { address } from "../../../support/cluster.ts";
+import { address } from "../../../support/addresses.ts";
 import { routedBlock } from "../../../support/routed-cluster.ts";
 
 const C = "projectcalico.org";

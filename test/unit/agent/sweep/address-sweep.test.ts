@@ -15,7 +15,7 @@ import { formatAddress } from "../../../../lib/addresses/address.ts";
 import type { Pod } from "../../../../lib/kubernetes/objects.ts";
 import { NEVER } from "../../../../lib/system/waiting.ts";
 import { podHostInterfaceName } from "../../../../lib/workload/names.ts";
-import { address } from "../../../support/cluster.ts";
+import { address } from "../../../support/addresses.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";

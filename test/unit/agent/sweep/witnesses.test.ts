@@ -1,7 +1,7 @@
 /** What stands for the addresses of a container whose interfaces the store keeps together, as blocks do. */
 import { type Holder, Witnesses, type WitnessParts } from "../../../../agent/sweep/witnesses.ts";
 import { attachmentAlias } from "../../../../dataplane/alias.ts";
-import { address } from "../../../support/cluster.ts";
+import { address } from "../../../support/addresses.ts";
 import { podOf } from "../../../support/pods.ts";
 
 const HOLDER: Holder = { network: "net", containerId: "c1", addresses: [address("10.62.0.3"), address("fd00::3")] };

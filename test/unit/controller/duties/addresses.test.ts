@@ -1,7 +1,7 @@
 /** When addresses of pods and of nodes are released, on an API server in memory. Its minutes are the test's. */
 import { ApiError } from "../../../../lib/kubernetes/api-client.ts";
+import { address } from "../../../support/addresses.ts";
 import { assignOne } from "../../../support/blocks.ts";
-import { address } from "../../../support/cluster.ts";
 import { ControllerWorld, NAMESPACE } from "../../../support/controller-world.ts";
 import { fresh } from "../../../support/fixtures.ts";
 

@@ -2,8 +2,7 @@
 
 import type { VxlanTunnel } from "../../../../dataplane/dataplane.ts";
 import { changeOf, isUnchanged, leavesNothing, type Names, type TableParts } from "../../../../dataplane/nftables/table.ts";
-import { address } from "../../../support/cluster.ts";
-import { prefix } from "../../../support/desired-state.ts";
+import { address, prefix } from "../../../support/addresses.ts";
 
 const peer = (number: number) => ({
   node: address(`172.20.${number}.1`),

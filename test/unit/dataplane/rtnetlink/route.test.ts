@@ -1,6 +1,6 @@
 /** A route whose place is taken, by one that comes and goes while it is looked for. */
 import { installRoute } from "../../../../dataplane/rtnetlink/route.ts";
-import { prefix } from "../../../support/desired-state.ts";
+import { prefix } from "../../../support/addresses.ts";
 import { fresh } from "../../../support/fixtures.ts";
 import { Peer } from "../../../support/netlink-peer.ts";
 

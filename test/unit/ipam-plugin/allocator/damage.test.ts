@@ -2,8 +2,9 @@
 
 import { decodeBlock } from "../../../../lib/datastore/calico/block.ts";
 import { DatastoreError } from "../../../../lib/datastore/errors.ts";
+import { address } from "../../../support/addresses.ts";
 import { giveUpBlocks } from "../../../support/blocks.ts";
-import { address, Cluster, host } from "../../../support/cluster.ts";
+import { Cluster, host } from "../../../support/cluster.ts";
 import { fresh } from "../../../support/fixtures.ts";
 import { heldBlock, owned } from "../../../support/samples.ts";
 

@@ -1,5 +1,6 @@
 import type { OwnerPreconditions, OwnerUpdates } from "../../../../ipam-plugin/allocator/types.ts";
-import { address, Cluster } from "../../../support/cluster.ts";
+import { address } from "../../../support/addresses.ts";
+import { Cluster } from "../../../support/cluster.ts";
 import { fresh } from "../../../support/fixtures.ts";
 
 const IP = address("10.0.0.9");

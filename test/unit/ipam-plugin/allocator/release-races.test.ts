@@ -1,6 +1,7 @@
 /** Releases that another process overtakes, and counts that were wrong before: what ends as it should is the block and its handles. */
 import { DatastoreError } from "../../../../lib/datastore/errors.ts";
-import { address, Cluster, host } from "../../../support/cluster.ts";
+import { address } from "../../../support/addresses.ts";
+import { Cluster, host } from "../../../support/cluster.ts";
 import { fresh } from "../../../support/fixtures.ts";
 import { sampleAffinity } from "../../../support/samples.ts";
 import { change, remove } from "../../../support/stored.ts";

@@ -1,5 +1,6 @@
 import { formatAddress } from "../../../../lib/addresses/address.ts";
-import { address, Cluster, host } from "../../../support/cluster.ts";
+import { address } from "../../../support/addresses.ts";
+import { Cluster, host } from "../../../support/cluster.ts";
 import { fresh } from "../../../support/fixtures.ts";
 import { heldBlock, sampleAffinity } from "../../../support/samples.ts";
 

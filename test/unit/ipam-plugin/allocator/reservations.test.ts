@@ -1,5 +1,5 @@
 import { Reservations } from "../../../../ipam-plugin/allocator/reservations.ts";
-import { address } from "../../../support/cluster.ts";
+import { address } from "../../../support/addresses.ts";
 
 function reservations(...reservedCIDRs: string[]): Reservations {
   return new Reservations([{ name: "r", reservedCIDRs }]);

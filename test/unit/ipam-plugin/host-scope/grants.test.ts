@@ -5,7 +5,7 @@ import { dumpOf } from "../../../../ipam-plugin/host-scope/dump.ts";
 import { decodeGrant, encodeGrant, type Owner, openGrantDirectory } from "../../../../ipam-plugin/host-scope/grant-directory.ts";
 import type { HostScope, HostScopeRequest } from "../../../../ipam-plugin/host-scope/host-scope.ts";
 import { formatAddress } from "../../../../lib/addresses/address.ts";
-import { address } from "../../../support/cluster.ts";
+import { address } from "../../../support/addresses.ts";
 import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 import { GrantFileSystem, hostScopeOf } from "../../../support/grant-directories.ts";
 import { seededRandom } from "../../../support/scheduler.ts";

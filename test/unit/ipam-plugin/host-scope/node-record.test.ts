@@ -10,8 +10,7 @@ import {
   routersOf,
 } from "../../../../ipam-plugin/host-scope/node-record.ts";
 import { formatAddress } from "../../../../lib/addresses/address.ts";
-import { address } from "../../../support/cluster.ts";
-import { prefix } from "../../../support/desired-state.ts";
+import { address, prefix } from "../../../support/addresses.ts";
 import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
 const IPV4 = { cidr: prefix("10.60.0.0/24"), source: "flag", router: address("10.60.0.1"), health: address("10.60.0.2") } as const;

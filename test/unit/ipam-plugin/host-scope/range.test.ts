@@ -1,6 +1,6 @@
 import { addressOf, hostRange, intervalsWithin, offsetOf } from "../../../../ipam-plugin/host-scope/range.ts";
 import { formatAddress, parseAddress } from "../../../../lib/addresses/address.ts";
-import { prefix } from "../../../support/desired-state.ts";
+import { prefix } from "../../../support/addresses.ts";
 import { words } from "../../../support/words.ts";
 
 function rangeOf(cidr: string) {

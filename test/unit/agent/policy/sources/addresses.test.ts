@@ -5,8 +5,7 @@ import type { ClaimingPod, HeldBlock, PodFacts } from "../../../../../agent/poli
 import { contains, formatAddress } from "../../../../../lib/addresses/address.ts";
 import { Claimed } from "../../../../../lib/system/claimed.ts";
 import type { PeerPod } from "../../../../../policy/model.ts";
-import { address } from "../../../../support/cluster.ts";
-import { prefix } from "../../../../support/desired-state.ts";
+import { address, prefix } from "../../../../support/addresses.ts";
 import { fresh } from "../../../../support/fixtures.ts";
 import { seededRandom } from "../../../../support/seeded-random.ts";
 

@@ -8,7 +8,7 @@ import type { Fields } from "../../../../../lib/json/decode.ts";
 import { Informers } from "../../../../../lib/kubernetes/watch/informers.ts";
 import { Tasks } from "../../../../../lib/resident/tasks.ts";
 import { NEVER } from "../../../../../lib/system/waiting.ts";
-import { address } from "../../../../support/cluster.ts";
+import { address } from "../../../../support/addresses.ts";
 import { FakeClock, settled } from "../../../../support/fake-clock.ts";
 import { ending, fresh } from "../../../../support/fixtures.ts";
 import { ToldSink } from "../../../../support/told-sink.ts";

@@ -6,7 +6,7 @@ import { PolicyDirectory } from "../../../../../agent/policy/sources/policy-dire
 import { parsePolicyFile } from "../../../../../agent/policy/sources/policy-files.ts";
 import { JoinedSources } from "../../../../../agent/policy/sources/sources.ts";
 import { type Clock, SYSTEM_CLOCK } from "../../../../../lib/system/waiting.ts";
-import { address } from "../../../../support/cluster.ts";
+import { address } from "../../../../support/addresses.ts";
 import { ending, fresh, TemporaryDirectory } from "../../../../support/fixtures.ts";
 import { until } from "../../../../support/kubernetes/until.ts";
 import { ToldSink } from "../../../../support/told-sink.ts";
