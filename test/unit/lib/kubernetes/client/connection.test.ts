@@ -1,10 +1,10 @@
-import { createServer } from "node:http";
 import type { ApiClient } from "../../../../../lib/kubernetes/api-client.ts";
 import { DEFAULT_LIMITS } from "../../../../../lib/kubernetes/client/limits.ts";
 import { authority, connect, keyPair, serve } from "../../../../support/api-behind-tls.ts";
 import { closing } from "../../../../support/closing.ts";
 import type { Answering } from "../../../../support/tls-server.ts";
 import { TestAuthority } from "../../../../support/tls-server-certificates.ts";
+import { serveWeb } from "../../../../support/web-server.ts";
 
 const echo: Answering = ({ target }) => ({ status: 200, body: JSON.stringify({ target }) });
 
@@ -155,17 +155,14 @@ describe("the connection of the API client", () => {
 
   it("takes characters that come in two pieces", async () => {
     const bytes = Buffer.from('"\u20ac"');
-    const server = createServer((_request, response) => {
+    const { url } = await serveWeb((_, response) => {
       response.writeHead(200, { "Content-Type": "application/json" }).write(bytes.subarray(0, 2));
       // What is sent at once is read at once.
       setTimeout(() => response.end(bytes.subarray(2)), 100);
     });
-    closing(server);
-    await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
-    const address = server.address();
-    if (typeof address !== "object" || address === null) throw new Error("the server does not listen");
+    const port = Number(new URL(url).port);
 
-    expect(await get(connect(address, { server: { isTls: false } }))).toBe('"\u20ac"');
+    expect(await get(connect({ port }, { server: { isTls: false } }))).toBe('"\u20ac"');
   });
 
   it("connects anew when the server has ended the connection in between", async () => {
