@@ -9,28 +9,60 @@ function failed(status: number, reason: string, message: string, causes: readonl
   return statusError("GET https://s:443/x", { status, contentType: "application/json", retryAfter: "", body }, false, identity);
 }
 
+/** Names an error in a title, where its stack would stand otherwise. */
+function named([error, expected]: readonly [ApiError, string]): [title: string, error: ApiError, expected: string] {
+  const fields = error.causes.map(({ field }) => field).join(" and ");
+  return [`${error.status} ${error.message}${fields === "" ? "" : ` (${fields})`}`, error, expected];
+}
+
+const FAILURES: readonly (readonly [ApiError, string])[] = [
+  [failed(404, "NotFound", 'ipamblocks "a" not found'), "not-found"],
+  [failed(404, "", "the server could not find the requested resource"), "not-found"],
+  [failed(409, "AlreadyExists", 'ipamblocks "a" already exists'), "already-exists"],
+  [failed(409, "Conflict", "the object has been modified"), "conflict"],
+  [failed(409, "Conflict", 'Precondition failed: UID in precondition: "u", UID in object meta: "v"'), "not-found"],
+  [failed(409, "Conflict", "the ResourceVersion in the precondition (5) does not match (6)"), "conflict"],
+  [failed(401, "Unauthorized", "Unauthorized"), "unauthorized"],
+  [failed(403, "Forbidden", "pods is forbidden"), "unauthorized"],
+  [failed(422, "Invalid", "is invalid", [cause("metadata.uid")]), "not-found"],
+  [failed(422, "Invalid", "is invalid", [cause("metadata.resourceVersion")]), "conflict"],
+  [failed(422, "Invalid", "is invalid", [cause("metadata.uid"), cause("spec.cidr")]), "invalid"],
+  [failed(422, "Invalid", "is invalid", [cause("spec.cidr")]), "invalid"],
+  [failed(422, "Invalid", "is invalid"), "invalid"],
+  [failed(400, "BadRequest", "cannot be handled"), "invalid"],
+  [failed(413, "RequestEntityTooLarge", "limit is 3145728"), "invalid"],
+  [failed(429, "TooManyRequests", "try later"), "unavailable"],
+  [failed(500, "InternalError", "etcdserver: leader changed"), "unavailable"],
+  [failed(503, "ServiceUnavailable", "shutting down"), "unavailable"],
+  [new ApiError("GET https://s:443/x: connection refused"), "unavailable"],
+];
+
+const MESSAGES: readonly (readonly [ApiError, string])[] = [
+  [failed(404, "NotFound", 'ipamblocks "a" not found'), 'resource does not exist: IPAMBlock(a) with error: ipamblocks "a" not found'],
+  [
+    failed(401, "Unauthorized", "Unauthorized"),
+    "connection is unauthorized: Unauthorized (IPAMBlock(a); the API server does not know these credentials: renew the token or certificate)",
+  ],
+  [
+    failed(401, "Unauthorized", "Unauthorized", [], 'user "calico" of /etc/cni/net.d/calico-kubeconfig'),
+    'connection is unauthorized: Unauthorized (IPAMBlock(a); the API server does not know user "calico" of /etc/cni/net.d/calico-kubeconfig: renew the token or certificate)',
+  ],
+  [
+    failed(
+      403,
+      "Forbidden",
+      'pods "p" is forbidden: User "system:serviceaccount:kube-system:cni" cannot patch resource "pods/status" in API group "" in the namespace "n"',
+    ),
+    'connection is unauthorized: pods "p" is forbidden: User "system:serviceaccount:kube-system:cni" cannot patch resource "pods/status" in API group "" in the namespace "n" (IPAMBlock(a); grant user "system:serviceaccount:kube-system:cni" the verb patch on pods/status in API group "")',
+  ],
+  [
+    new ApiError("GET https://s:443/x: dial tcp s port 443: connect: connection refused"),
+    "IPAMBlock(a): GET https://s:443/x: dial tcp s port 443: connect: connection refused",
+  ],
+];
+
 describe("asDatastoreError (C§7.6)", () => {
-  it.each<[ApiError, string]>([
-    [failed(404, "NotFound", 'ipamblocks "a" not found'), "not-found"],
-    [failed(404, "", "the server could not find the requested resource"), "not-found"],
-    [failed(409, "AlreadyExists", 'ipamblocks "a" already exists'), "already-exists"],
-    [failed(409, "Conflict", "the object has been modified"), "conflict"],
-    [failed(409, "Conflict", 'Precondition failed: UID in precondition: "u", UID in object meta: "v"'), "not-found"],
-    [failed(409, "Conflict", "the ResourceVersion in the precondition (5) does not match (6)"), "conflict"],
-    [failed(401, "Unauthorized", "Unauthorized"), "unauthorized"],
-    [failed(403, "Forbidden", "pods is forbidden"), "unauthorized"],
-    [failed(422, "Invalid", "is invalid", [cause("metadata.uid")]), "not-found"],
-    [failed(422, "Invalid", "is invalid", [cause("metadata.resourceVersion")]), "conflict"],
-    [failed(422, "Invalid", "is invalid", [cause("metadata.uid"), cause("spec.cidr")]), "invalid"],
-    [failed(422, "Invalid", "is invalid", [cause("spec.cidr")]), "invalid"],
-    [failed(422, "Invalid", "is invalid"), "invalid"],
-    [failed(400, "BadRequest", "cannot be handled"), "invalid"],
-    [failed(413, "RequestEntityTooLarge", "limit is 3145728"), "invalid"],
-    [failed(429, "TooManyRequests", "try later"), "unavailable"],
-    [failed(500, "InternalError", "etcdserver: leader changed"), "unavailable"],
-    [failed(503, "ServiceUnavailable", "shutting down"), "unavailable"],
-    [new ApiError("GET https://s:443/x: connection refused"), "unavailable"],
-  ])("of %s is %s", (error, failure) => {
+  it.each(FAILURES.map(named))("of %s", (_title, error, failure) => {
     expect(asDatastoreError(error, "IPAMBlock(a)")).toMatchObject({
       name: "DatastoreError",
       failure,
@@ -39,29 +71,7 @@ describe("asDatastoreError (C§7.6)", () => {
     });
   });
 
-  it.each<[ApiError, string]>([
-    [failed(404, "NotFound", 'ipamblocks "a" not found'), 'resource does not exist: IPAMBlock(a) with error: ipamblocks "a" not found'],
-    [
-      failed(401, "Unauthorized", "Unauthorized"),
-      "connection is unauthorized: Unauthorized (IPAMBlock(a); the API server does not know these credentials: renew the token or certificate)",
-    ],
-    [
-      failed(401, "Unauthorized", "Unauthorized", [], 'user "calico" of /etc/cni/net.d/calico-kubeconfig'),
-      'connection is unauthorized: Unauthorized (IPAMBlock(a); the API server does not know user "calico" of /etc/cni/net.d/calico-kubeconfig: renew the token or certificate)',
-    ],
-    [
-      failed(
-        403,
-        "Forbidden",
-        'pods "p" is forbidden: User "system:serviceaccount:kube-system:cni" cannot patch resource "pods/status" in API group "" in the namespace "n"',
-      ),
-      'connection is unauthorized: pods "p" is forbidden: User "system:serviceaccount:kube-system:cni" cannot patch resource "pods/status" in API group "" in the namespace "n" (IPAMBlock(a); grant user "system:serviceaccount:kube-system:cni" the verb patch on pods/status in API group "")',
-    ],
-    [
-      new ApiError("GET https://s:443/x: dial tcp s port 443: connect: connection refused"),
-      "IPAMBlock(a): GET https://s:443/x: dial tcp s port 443: connect: connection refused",
-    ],
-  ])("says what is wrong and what to do: %s", (error, message) => {
+  it.each(MESSAGES.map(named))("says what is wrong and what to do: %s", (_title, error, message) => {
     expect(asDatastoreError(error, "IPAMBlock(a)").message).toBe(message);
   });
 });
