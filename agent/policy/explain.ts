@@ -3,7 +3,7 @@
  * pair of addresses of the same family. Names of ports are those of the destination's pod, which is asked for only where one is meant.
  */
 import type { Direction } from "../../dataplane/packet-policy.ts";
-import { type Address, type Family, formatAddress, parseAddress } from "../../lib/addresses/address.ts";
+import { type Address, type Family, formatAddress, isSameAddress, parseAddress } from "../../lib/addresses/address.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { excerpt } from "../../lib/log/format.ts";
 import type { Judgement, NamedPort, SideJudgement } from "../../policy/model.ts";
@@ -138,7 +138,7 @@ function identityOf(view: ExplainView, pod: string | undefined): number | undefi
 }
 
 function endpointAt(endpoints: readonly ViewedEndpoint[], address: Address): ViewedEndpoint | undefined {
-  return endpoints.find(({ addresses }) => addresses.some((one) => one.family === address.family && one.value === address.value));
+  return endpoints.find(({ addresses }) => addresses.some((one) => isSameAddress(one, address)));
 }
 
 /**

@@ -15,6 +15,7 @@ import {
   contains,
   formatAddress,
   formatPrefix,
+  isSameAddress,
   NEVER_A_WORKLOAD,
   type Prefix,
   sizeOf,
@@ -244,7 +245,7 @@ export class AddressBook {
     const { node, isHostNetwork, isFinished, podIPs } = facts;
     if (isHostNetwork) return { refused: "the pod uses its node's network" };
     if (isFinished) return { refused: "the pod has ended" };
-    if (podIPs.some((ip) => ip.family === address.family && ip.value === address.value)) return "proven";
+    if (podIPs.some((ip) => isSameAddress(ip, address))) return "proven";
     if (podIPs.length > 0) return { refused: "no block has it, and its status names others" };
     if ((this.#ranges.get(node) ?? []).some((range) => contains(range, address))) return "plausible";
     return { refused: "no block has it, its status names none, and it is outside of its node's range" };
