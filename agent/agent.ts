@@ -5,7 +5,7 @@
 
 import { startRanges } from "./addresses/ranges/start.ts";
 import { startApi } from "./api/start.ts";
-import { holdAttachment } from "./attachments/agent-away.ts";
+import { holdAttachment } from "./attachments/delete-queue.ts";
 import { openNetworks, startAttachments } from "./attachments/start.ts";
 import { type RestoredEndpoints, startEndpoints } from "./endpoints/start.ts";
 import { type AgentIdentities, startIdentities } from "./policy/identities/start.ts";
@@ -38,12 +38,12 @@ export async function runAgent(input: AgentInput): Promise<number> {
   await ranges.join(manager);
   await using identities = startIdentities(context, manager);
   await using policy = await policyOf(context, { manager, identities });
-  const { service, away } = await startAttachments(context, networks, endpoints, ranges, policy);
+  const { service, deletes } = startAttachments(context, networks, endpoints, ranges, policy);
   policy.restored();
   if (options.policy !== "off") health.metrics.watchPolicy(() => policy.view());
   health.watchEndpoints({
     endpointStates: () => manager.endpoints().map(({ shownState }) => shownState),
-    queueLength: () => away.deletes.size,
+    queueLength: () => deletes.size,
   });
 
   const api = await startApi(context, { manager, service, ranges, policy, identities });
@@ -51,7 +51,7 @@ export async function runAgent(input: AgentInput): Promise<number> {
   await health.listen();
   log.info("the API is served", { socket: run.socket });
 
-  away.start();
+  deletes.start();
   removeOldStates(run.path);
   ranges.start();
   const compare = startComparison(context, { manager, isRestored, witness: networks.witness, files: networks.files });
@@ -74,7 +74,7 @@ export async function runAgent(input: AgentInput): Promise<number> {
   ending.abort(new Error("the agent ends"));
   log.info(`${signal}: the agent ends`);
   await api.stop(GRACE_MS);
-  await Promise.race([away.stop(), Bun.sleep(GRACE_MS / 3)]);
+  await Promise.race([deletes.stop(), Bun.sleep(GRACE_MS / 3)]);
   phase.set("stopped");
   return 0;
 }

@@ -6,7 +6,7 @@
 import type { Environment } from "../lib/cni/protocol.ts";
 import { readToEnd, writeAll } from "../lib/system/files.ts";
 import { once } from "../lib/system/waiting.ts";
-import { type ForwardedCall, forward, NO_AGENT, type Way } from "../main-plugin/to-agent/fork.ts";
+import { type ForwardedCall, forward, HERE, type Way } from "../main-plugin/to-agent/fork.ts";
 import { VERSION } from "./output.ts";
 
 /** Matches how the forwarder hands over a call whose answer it no longer waits for, and how long it has waited (forwarder/forwarder.c). */
@@ -18,7 +18,7 @@ export async function tortie(argv: readonly string[], env: Environment): Promise
   const sent = sentCall(argv);
   const flags = sent === undefined ? argv : [];
   // Flags are for people; runtimes give none.
-  const way: Way = flags.length > 0 ? NO_AGENT : await forward(env, VERSION, readStdin, sent);
+  const way: Way = flags.length > 0 ? HERE : await forward(env, VERSION, readStdin, sent);
   if (way.kind === "answered") return printAnswer(way.output, way.exit);
   const { serveInProcess } = await import("./tortie-here.ts");
   return serveInProcess(flags, env, readStdin, way);

@@ -4,12 +4,12 @@ import type { HostSockets } from "../dataplane/netlink/host-sockets.ts";
 import { unlessMissing } from "../dataplane/netlink/message.ts";
 import { elementsIn } from "../dataplane/nftables/elements.ts";
 import { ask } from "../dataplane/nftables/message.ts";
+import { hasPolicyTable } from "../dataplane/nftables/policy/known-endpoints.ts";
 import { names, POLICY_TABLE } from "../dataplane/nftables/policy/layout.ts";
 import { IFNAME } from "../dataplane/nftables/sets.ts";
 import { listLinks } from "../dataplane/rtnetlink/link.ts";
-import { readPolicyFile } from "../handover/policy-file.ts";
 import type { Environment } from "../lib/cni/protocol.ts";
-import { guardedPrefixes } from "../lib/workload/names.ts";
+import { guardedPrefixes, prefixesOfLinks } from "../lib/workload/names.ts";
 import type { PolicyFacts } from "./policy.ts";
 
 /** Made by kube-proxy in mode ipvs, and by nobody else. */
@@ -18,34 +18,28 @@ const IPVS_DEVICE = "kube-ipvs0";
 const KINDS: readonly string[] = ["veth", "netkit"];
 
 /** What can be seen without an agent and without a server. */
-export type NodeFacts = Pick<PolicyFacts, "isOn" | "hostEnds" | "known" | "hasFelix" | "hasIpvs">;
+export type NodeFacts = Pick<PolicyFacts, "hostEnds" | "known" | "hasFelix" | "hasIpvs">;
 
-/**
- * @param policyFile where an agent says that it enforces policy
- * @param env for FELIX_INTERFACEPREFIX, where no agent has said which host ends are judged
- * @throws NetlinkError
- */
-export function readNodeFacts(host: HostSockets, policyFile: string, env: Environment): NodeFacts {
-  const file = readPolicyFile(policyFile);
-  const prefixes = file === undefined || file.prefixes.length === 0 ? guardedPrefixes(env.FELIX_INTERFACEPREFIX) : file.prefixes;
+/** @param env for FELIX_INTERFACEPREFIX: the table judges host ends of other prefixes too, if it knows one @throws NetlinkError */
+export function readNodeFacts(host: HostSockets, env: Environment): NodeFacts {
+  const known = hasPolicyTable(host) ? knownHostEnds(host) : undefined;
+  const guarded = guardedPrefixes(env.FELIX_INTERFACEPREFIX);
+  const prefixes = [...guarded, ...prefixesOfLinks([...(known ?? [])], guarded)];
   const links = listLinks(host.route);
   const nameOf = new Map(links.map(({ index, name }) => [index, name]));
   const hostEnds = links
     .filter(({ name, kind }) => KINDS.includes(kind) && prefixes.some((prefix) => name.startsWith(prefix)))
     .map(({ name, master }) => ({ name, bridge: master === undefined ? undefined : nameOf.get(master) }));
   return {
-    isOn: file !== undefined,
     hostEnds,
-    known: knownHostEnds(host),
+    known,
     hasFelix: hasFelixChains(host),
     hasIpvs: links.some(({ name }) => name === IPVS_DEVICE),
   };
 }
 
-/** @returns `undefined` without the table; a table without its maps knows nobody */
-function knownHostEnds(host: HostSockets): ReadonlySet<string> | undefined {
-  const { netfilter } = host;
-  if (unlessMissing(() => netfilter.request(ask("table", "inet", POLICY_TABLE))) === undefined) return undefined;
+/** Lists the host ends that the table knows in both directions; a table without its maps knows nobody. */
+function knownHostEnds(host: HostSockets): ReadonlySet<string> {
   const to = namesIn(host, names.endpoints("ingress"));
   return new Set([...namesIn(host, names.endpoints("egress"))].filter((name) => to.has(name)));
 }

@@ -12,8 +12,8 @@ export interface HostEnd {
 }
 
 export interface PolicyFacts {
-  /** An agent of this boot has said that it enforces policy, and nobody has turned it off since. */
-  readonly isOn: boolean;
+  /** What the agent says of itself. Absent where none answers: then a table in the kernel means that policy is on. */
+  readonly isEnforced?: boolean;
   /** Whether an agent answers. */
   readonly isServed: boolean;
   readonly hostEnds: readonly HostEnd[];
@@ -61,12 +61,17 @@ export function policyFindings(facts: PolicyFacts): readonly PolicyFinding[] {
   return [...ofTable(facts), ...ofEndpoints(facts), ...ofNeighbours(facts), ...ofObjects(facts)];
 }
 
-function ofTable({ isOn, known, differences }: PolicyFacts): readonly PolicyFinding[] {
-  if (isOn && known === undefined) {
+/** Says whether policy is meant to be on. */
+export function isOn({ isEnforced, known }: Pick<PolicyFacts, "isEnforced" | "known">): boolean {
+  return isEnforced ?? known !== undefined;
+}
+
+function ofTable({ isEnforced, known, differences }: PolicyFacts): readonly PolicyFinding[] {
+  if (isEnforced === true && known === undefined) {
     const message = "policy is on, but the kernel has no table inet tortie-policy: every pod of this node is open";
     return [finding("policy-table-missing", message)];
   }
-  if (!isOn && known !== undefined) {
+  if (isEnforced === false && known !== undefined) {
     const message = "policy is off, but the kernel has a table inet tortie-policy: its pods stay as it says, and new ones are closed";
     return [finding("policy-table-left", message)];
   }
@@ -97,11 +102,12 @@ function ofNeighbours({ known, hasFelix, hasIpvs, hostEnds }: PolicyFacts): read
   ];
 }
 
-function ofObjects({ isOn, unread, unenforced, hasFelix }: PolicyFacts): readonly PolicyFinding[] {
+function ofObjects(facts: PolicyFacts): readonly PolicyFinding[] {
+  const { unread, unenforced, hasFelix } = facts;
   const kinds = unread.map(({ kind, atLeast }) => `${kind} (at least ${atLeast})`);
   return [
     ...(kinds.length > 0 && !hasFelix ? [finding("policy-unread", `objects exist that nobody enforces: ${enumerate(kinds)}`)] : []),
-    ...(unenforced !== undefined && !isOn && !hasFelix ? [finding("policy-unenforced", unenforced)] : []),
+    ...(unenforced !== undefined && !isOn(facts) && !hasFelix ? [finding("policy-unenforced", unenforced)] : []),
   ];
 }
 

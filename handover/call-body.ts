@@ -7,6 +7,7 @@ import { readCall } from "../lib/cni/request.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { type Fields, field, isBoolean, isNumber, isObject, isText, listOf, mapOf, optional, parseObject } from "../lib/json/decode.ts";
 import { sha256 } from "../lib/system/hash.ts";
+import { parseCniArgs, withIgnoreUnknown } from "../lib/workload/requested.ts";
 import type { CallCommand, CallerNamespace, CniCall } from "./call.ts";
 
 /** Version of the members. */
@@ -71,6 +72,16 @@ export function digestOf({ env, text }: CniCall): string {
 /** Reads the request as the executable would from its environment and standard input. @throws TortieError as `readCall` */
 export function requestOf({ env, stdin, ownIpam }: CniCall): CniRequest {
   return { ...readCall(env, () => stdin), ownIpam };
+}
+
+/** @returns "namespace/name"; `undefined` for a plain container, and for arguments that cannot be read */
+export function podOfCall({ env }: Pick<CniCall, "env">): string | undefined {
+  try {
+    const { podNamespace, podName } = parseCniArgs(withIgnoreUnknown(env.CNI_ARGS ?? ""));
+    return podName === "" ? undefined : `${podNamespace}/${podName}`;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Variables of the caller that decide about a datastore, its group, its proxy or its credentials. */

@@ -64,7 +64,6 @@ export function prepareCall(env: Environment, readStdin: () => Uint8Array): Prep
   const [containerId = "", ifname = "", netns = ""] = isOfAttachment ? [env.CNI_CONTAINERID, env.CNI_IFNAME, env.CNI_NETNS] : [];
   try {
     const stdin = readStdin();
-    if (stdin.length > MAX_BODY_BYTES) return undefined;
     // Unchanged: neither a byte order mark nor a wrong byte gets lost on the way.
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(stdin);
     const settings = readSettings(text);
@@ -96,7 +95,7 @@ const DEFAULTS = { waitSeconds: DEFAULT_AGENT_WAIT_SECONDS, timeoutSeconds: DEFA
 export function readSettings(text: string): ForwardSettings | undefined {
   const netconf = parse(text);
   if (netconf === undefined) return undefined;
-  const word = textOf(netconf.get("agent"), "auto");
+  const word = textOf(netconf.get("agent"), "off");
   const socket = textOf(netconf.get("agent_socket"), "");
   const waitSeconds = integerOf(netconf.get("agent_wait_seconds"), DEFAULTS.waitSeconds);
   const timeoutSeconds = integerOf(netconf.get("agent_timeout_seconds"), DEFAULTS.timeoutSeconds);
@@ -109,7 +108,7 @@ export function readSettings(text: string): ForwardSettings | undefined {
   const isSound = problemOfAgentLimits(limits) === undefined;
   const used = isSound ? limits : DEFAULTS;
   return {
-    mode: mode ?? "auto",
+    mode: mode ?? "off",
     socket,
     waitMs: used.waitSeconds * 1000,
     timeoutMs: used.timeoutSeconds * 1000,

@@ -21,12 +21,8 @@ export interface RunDirectory {
   readonly instanceLock: string;
   /** DELs that wait for the agent, one file each. */
   readonly deleteQueue: string;
-  /** What plugins attached without the agent, one file each. */
-  readonly direct: string;
   /** Locks of attachments (attachment-locks.ts). */
   readonly attachments: string;
-  /** There as long as the agent enforces policy (policy-file.ts). */
-  readonly policyFile: string;
   /** What happened to attachments, also to those that are gone (history.ts). */
   readonly history: string;
 }
@@ -49,9 +45,7 @@ function at(path: string, socketName: string): RunDirectory {
     agentFile: `${path}/agent.json`,
     instanceLock: `${path}/agent.lock`,
     deleteQueue: `${path}/deletequeue`,
-    direct: `${path}/direct`,
     attachments: `${path}/attachments`,
-    policyFile: `${path}/policy.json`,
     history: `${path}/history`,
   };
 }
@@ -99,13 +93,4 @@ export function findAgent(path: string, bootId: () => string = readBootId): Foun
 
 export function readBootId(): string {
   return readText(BOOT_ID_FILE).trim();
-}
-
-/**
- * Says whether the addresses of a call are the agent's own to give and to release (A§4): by the configuration, or by the agent's mode where
- * that says nothing.
- * @param ipamType `ipam.type`; empty when absent
- */
-export function isHostScope(ipamType: string, agent: Pick<FoundAgent, "ipam">): boolean {
-  return ipamType === "" ? agent.ipam === "host-scope" : ipamType === "tortie-host-scope";
 }

@@ -1,5 +1,6 @@
 /** Reads what the installer is to do: Calico's environment variables (C§9.2), and where the host's directories are seen from here. */
 import type { Environment } from "../lib/cni/protocol.ts";
+import { AGENT_MODES, type AgentMode } from "../lib/config/limits.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import { SERVICE_ACCOUNT_FOLDER } from "../lib/kubernetes/config/resolve.ts";
 import { hostName } from "../lib/system/files.ts";
@@ -25,6 +26,8 @@ export interface InstallSettings extends InstallPaths {
   readonly oldConfName: string;
   /** File of the plugins' kubeconfig beside the conflist. */
   readonly kubeconfigName: string;
+  /** An agent belongs to the installation: the list requires it, unless the template says otherwise. */
+  readonly hasAgent: boolean;
   /** Text or file of the template; neither means the built-in one. */
   readonly template: { readonly text?: string; readonly file?: string };
   readonly tlsDir: string;
@@ -77,6 +80,7 @@ export function readInstallSettings(env: Environment, paths: InstallPaths, names
     confName: fileNameOf(env, "CNI_CONF_NAME", confName),
     oldConfName: fileNameOf(env, "CNI_OLD_CONF_NAME", "10-calico.conflist"),
     kubeconfigName: kubeconfigNameOf(env),
+    hasAgent: agentModeOf(env) === "require",
     template: {
       ...(env.CNI_NETWORK_CONFIG ? { text: env.CNI_NETWORK_CONFIG } : {}),
       ...(env.CNI_NETWORK_CONFIG_FILE ? { file: env.CNI_NETWORK_CONFIG_FILE } : {}),
@@ -131,6 +135,13 @@ function kubeconfigNameOf(env: Environment): string {
 
 export function isKubeconfigName(name: string): boolean {
   return name.endsWith("-kubeconfig");
+}
+
+function agentModeOf(env: Environment): AgentMode {
+  const value = textOf(env, "TORTIE_AGENT", "off");
+  const mode = AGENT_MODES.find((one) => one === value);
+  if (mode === undefined) throw refused("TORTIE_AGENT", value, AGENT_MODES.join(" or "));
+  return mode;
 }
 
 /** Takes the spellings of Go's strconv.ParseBool. */

@@ -7,7 +7,7 @@ import { chmodSync, linkSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmS
 import { join } from "node:path";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { parseJson } from "../lib/json/parse.ts";
-import { isJsonObject, type JsonValue } from "../lib/json/value.ts";
+import { isJsonObject, type JsonObject, type JsonValue, stringifyJson } from "../lib/json/value.ts";
 import { systemErrorCode } from "../lib/system/errno.ts";
 import { directoryOf, ifReadable, isThere, readText, statusOf } from "../lib/system/files.ts";
 import { exchangeNames } from "../lib/system/write-whole.ts";
@@ -16,6 +16,8 @@ import { defaultNodeName, type InstalledNames, type InstallSettings } from "./se
 
 /** Names the TLS files that can be installed, by the variable that says where they are. */
 export const TLS_FILES = { __ETCD_CA_CERT_FILE__: "etcd-ca", __ETCD_CERT_FILE__: "etcd-cert", __ETCD_KEY_FILE__: "etcd-key" } as const;
+
+const INDENT = 2;
 
 /** Calico's text, byte for byte (recorded by its suite, I2), but for the names of the two plugins. */
 function builtIn([main, ipam]: InstalledNames["plugins"]): string {
@@ -77,7 +79,16 @@ export function renderConflist(settings: InstallSettings, installedTls: Readonly
     throw new TortieError("install-template", `${source} does not come to JSON: ${messageOf(error)}`);
   }
   if (!isJsonObject(parsed)) throw new TortieError("install-template", `${source} comes to JSON that is no object`);
-  return rendered;
+  return settings.hasAgent ? requiringAgent(rendered, parsed, settings.names.plugins) : rendered;
+}
+
+/** Adds `"agent": "require"` to our entries of a list that do not decide it themselves. */
+function requiringAgent(rendered: string, list: JsonObject, [main]: InstalledNames["plugins"]): string {
+  const plugins = Array.isArray(list.plugins) ? list.plugins : [];
+  const isOpen = (entry: JsonValue): entry is JsonObject => isJsonObject(entry) && entry.type === main && entry.agent === undefined;
+  if (!plugins.some(isOpen)) return rendered;
+  const decided = plugins.map((entry) => (isOpen(entry) ? { type: main, agent: "require", ...entry } : entry));
+  return stringifyJson({ ...list, plugins: decided }, INDENT);
 }
 
 function templateOf({ template, names }: InstallSettings): { readonly text: string; readonly source: string } {

@@ -1,9 +1,5 @@
-/**
- * Says what an ADD and a CHECK ask about network policy, whoever enforces it. The agent answers from its packet filter; a plugin that works
- * beside an agent asks the kernel; on a node without policy there is nothing to wait for.
- */
+/** Questions of ADD and CHECK about network policy. The agent answers from its packet filter; elsewhere there is nothing to wait for. */
 import type { Address } from "../lib/addresses/address.ts";
-import { TortieError } from "../lib/errors/errors.ts";
 import type { Labels } from "../policy/model.ts";
 
 /** An attachment whose addresses are known and whose link is about to be made. */
@@ -51,14 +47,4 @@ export const NO_POLICY: CallPolicy = { admit: async () => NOTHING_TO_TAKE_BACK, 
 /** Says what CHECK finds of a pod that nobody has opened. */
 export function closedEnd(hostInterface: string): string {
   return `host packet filter: wanted the policy of ${hostInterface}, found none: the pod reaches nobody but this node`;
-}
-
-/**
- * Refuses an ADD that a plugin serves itself where only the agent opens pods.
- * @param why goes on after "waiting for tortie-node, "
- */
-export function notReady(why: string): TortieError {
-  return new TortieError("policy-not-ready", `policy not ready: waiting for tortie-node, ${why}`, {
-    next: "start tortie-node: it alone opens pods where policy is on; tortiectl policy off opens the node without it",
-  });
 }

@@ -197,11 +197,12 @@ const IN_PROCESS: readonly string[] = [TORTIE_IPAM, CALICO_IPAM, "tortie-host-sc
 /**
  * Reads a call that has come over the socket (A§11.3).
  * @param ownDirectory the agent's run directory
- * @returns `undefined` for a call that its caller must serve: something is wrong with it, or it is meant for another agent
+ * @returns `undefined` for a call that its caller must serve: its configuration does not require an agent, something is wrong with it, or it
+ * is meant for another agent
  */
 export function callOfFrame(frame: CallFrame, ownDirectory: string): FramedCall | undefined {
   const call = prepareCall(frame.env, () => frame.stdin);
-  if (call === undefined) return undefined;
+  if (call === undefined || call.settings.mode === "off") return undefined;
   const isJudged = (frame.flags & FLAGS.isJudged) !== 0;
   if (!isJudged && !isForUs(call, ownDirectory)) return undefined;
   const { command, netns, settings } = call;
@@ -217,7 +218,7 @@ export function callOfFrame(frame: CallFrame, ownDirectory: string): FramedCall 
 
 /** Judges for a caller that has not read the configuration, as the plugin does for itself. */
 function isForUs({ settings, runDirectory }: PreparedCall, ownDirectory: string): boolean {
-  return settings.mode !== "off" && runDirectory.path === ownDirectory && IN_PROCESS.includes(settings.ipamType);
+  return runDirectory.path === ownDirectory && IN_PROCESS.includes(settings.ipamType);
 }
 
 function sandboxOf({ sandbox }: CallFrame): Omit<CallerNamespace, "path"> {

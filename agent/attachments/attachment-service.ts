@@ -5,7 +5,7 @@
 
 import type { AttachmentLocks } from "../../handover/attachment-locks.ts";
 import type { CniCall } from "../../handover/call.ts";
-import { parseCall } from "../../handover/call-body.ts";
+import { parseCall, podOfCall } from "../../handover/call-body.ts";
 import type { EndpointRecord } from "../../handover/record.ts";
 import { type AttachmentId, fileKey, lineKey } from "../../lib/cni/attachment-id.ts";
 import type { SandboxOptions } from "../../lib/system/sandbox.ts";
@@ -13,8 +13,8 @@ import { NEVER, SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
 import { isChained, serve } from "../../main-plugin/serve.ts";
 import type { History } from "../endpoints/history.ts";
 import { openSandbox, openSandboxToRemove } from "../endpoints/sandbox.ts";
-import type { AgentAway } from "./agent-away.ts";
-import { type Answer, answerOf, assertDelegateIsHere, errorAnswer, resolveCall, type ServedCall, type Surroundings } from "./call.ts";
+import { type Answer, answerOf, errorAnswer, resolveCall, type ServedCall, type Surroundings } from "./call.ts";
+import type { DeleteQueue } from "./delete-queue.ts";
 import { type AttachmentRecords, addAttachment, type Outcome, removeAttachment } from "./flows.ts";
 import { Collections, collectAttachments } from "./gc.ts";
 import type { NewCluster } from "./new-cluster.ts";
@@ -32,10 +32,10 @@ export interface CallContext {
 
 export interface AttachmentParts extends Surroundings {
   readonly records: AttachmentRecords;
-  /** Between the agent and plugins that work without it (A§11.6). */
+  /** Between the agent and plugins that unplug an attachment without it (A§11.5). */
   readonly locks: Pick<AttachmentLocks, "take">;
-  /** What a plugin did of this attachment without the agent is the agent's first (A§11.4 step 2, A§11.6). */
-  readonly away: Pick<AgentAway, "adoption" | "deletes">;
+  /** DELs that plugins queued (A§11.4 step 2). */
+  readonly deletes: Pick<DeleteQueue, "settle">;
   /** What an ADD waits for in a cluster that somebody has just made. */
   readonly newCluster: Pick<NewCluster, "untilMade">;
   /** Removes an endpoint that no ADD made. @throws Error: it is repeated behind */
@@ -74,7 +74,7 @@ export class AttachmentService {
   /**
    * Removes an attachment by its record, an endpoint that was registered included: an ADD that was killed, a DEL that could not be
    * finished, what a GC does not list, what a sweep finds lost.
-   * What a plugin has made of the attachment since `judged` was looked at stays: nobody has judged that.
+   * An attachment that was added again since `judged` was looked at stays: nobody has judged that one.
    * @param isWanted asked when it is its turn: whether the attachment is to stay after all
    * @throws what a DEL throws; harmless to repeat
    */
@@ -133,15 +133,12 @@ export class AttachmentService {
   }
 
   async #route(served: ServedCall, { peer, signal: caller }: CallContext): Promise<Outcome> {
-    const { away, assertReady } = this.#parts;
+    const { deletes, assertReady } = this.#parts;
     const { attachment, call, host, given } = served;
-    assertDelegateIsHere(served);
     switch (given.command) {
       case "ADD":
         this.#collections.addCame(attachment);
-        // Comes before the queue is asked, which compares a plugin's ADD with the DEL that waits; its turn comes later.
-        await away.adoption.of(attachment, caller);
-        await away.deletes.carryOutFor(attachment);
+        await deletes.settle(attachment, podOfCall(given));
         return this.#turn("add", attachment, sandboxDigest(served), caller, (signal) => this.#add(served, peer.pid, signal));
       case "DEL":
         return this.#turn("del", attachment, served.digest, caller, () => this.#remove(served, peer.pid));
@@ -184,7 +181,7 @@ export class AttachmentService {
     return {};
   }
 
-  /** Runs `work` when it is the attachment's turn, in this process and among those that work without it. */
+  /** Runs `work` when it is the attachment's turn, in this process and among plugins that unplug it. */
   async #turn(
     kind: TurnKind,
     attachment: AttachmentId,
@@ -194,8 +191,6 @@ export class AttachmentService {
   ): Promise<Outcome> {
     return this.#turns.run({ key: lineKey(attachment), kind, digest, caller }, async (signal) => {
       using _ = await this.#parts.locks.take(fileKey(attachment), { signal });
-      // Whoever held the lock until now may have made it, or made it again.
-      await this.#parts.away.adoption.locked(attachment);
       return await work(signal);
     });
   }

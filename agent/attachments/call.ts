@@ -16,7 +16,6 @@ import { createLogger, type Logger } from "../../lib/log/logger.ts";
 import { Secrets } from "../../lib/log/secrets.ts";
 import { sha256 } from "../../lib/system/hash.ts";
 import { type NetworkCall, resolveNetworkCall } from "../../main-plugin/call.ts";
-import { findIpam } from "../../main-plugin/find-ipam.ts";
 import type { Host } from "../../main-plugin/host.ts";
 import type { Hosts } from "../../main-plugin/hosts.ts";
 import { type CallPolicy, NO_POLICY } from "../../main-plugin/policy.ts";
@@ -84,23 +83,6 @@ export function resolveCall(given: CniCall, { hosts, ipamType, policy = NO_POLIC
   };
 }
 
-/**
- * Refuses an IPAM plugin that is another program and that the agent does not see (A§11.3).
- * @throws TortieError `delegate-elsewhere`: the caller, who sees more or knows better words, serves the call itself
- */
-export function assertDelegateIsHere({ call }: ServedCall): void {
-  // Does not keep endpoints that another program builds either: it could neither restore nor mend them.
-  if (call.config.dataplaneOptions?.type === "grpc") {
-    throw new TortieError("delegate-elsewhere", "the plugin itself calls the gRPC dataplane of its configuration");
-  }
-  try {
-    findIpam(call.request, call.config);
-  } catch (error) {
-    if (!(error instanceof TortieError) || error.word !== "delegate-not-found") throw error;
-    throw new TortieError("delegate-elsewhere", error.message, { cause: error });
-  }
-}
-
 /** Puts the IPAM type in. Leaves a value that is not an object as it is: the configuration's decoder reports it. */
 function withIpamType(request: CniRequest, type: string | undefined): CniRequest {
   const { ipam = {} } = request.netconf;
@@ -154,7 +136,6 @@ export interface Answer {
 const STATUS_OF: Partial<Readonly<Record<ErrorWord, number>>> = {
   "protocol-unsupported": 400,
   "call-invalid": 400,
-  "delegate-elsewhere": 421,
   "attachment-deleted": 409,
   "caller-gone": 499,
   "agent-timeout": 504,

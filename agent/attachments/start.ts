@@ -1,6 +1,6 @@
-/** Starts what serves attachments: the datastores behind their networks, the CNI verbs, and what plugins did while the agent was away. */
+/** Starts what serves attachments: the datastores behind their networks, the CNI verbs, and the queue of DELs. */
 import { AttachmentLocks } from "../../handover/attachment-locks.ts";
-import { DeleteQueueFiles } from "../../handover/left-files.ts";
+import { DeleteQueueFiles } from "../../handover/delete-queue-files.ts";
 import { type EndpointRecord, isUnfinishedAdd } from "../../handover/record.ts";
 import { HOST_SCOPE } from "../../lib/config/ipam-section.ts";
 import { SECOND_MS } from "../../lib/resident/options.ts";
@@ -14,9 +14,9 @@ import type { EndpointManager } from "../endpoints/manager.ts";
 import { checkStatus } from "../observe/health.ts";
 import type { AgentPolicy } from "../policy/start.ts";
 import type { AgentContext } from "../start/context.ts";
-import { AgentAway } from "./agent-away.ts";
 import { AttachmentService } from "./attachment-service.ts";
 import type { ServedCall } from "./call.ts";
+import { DeleteQueue } from "./delete-queue.ts";
 import { reportFailedAdd } from "./failure-event.ts";
 import { StoreWitness } from "./grant-witness.ts";
 import { NewCluster } from "./new-cluster.ts";
@@ -26,7 +26,7 @@ export interface Networks {
   readonly hosts: Hosts;
   readonly witness: StoreWitness;
   readonly locks: AttachmentLocks;
-  /** DELs that plugins left. */
+  /** DELs that plugins queued. */
   readonly queue: DeleteQueueFiles;
   /** Files of grants from this node's ranges. */
   readonly files: () => NodeRanges["nodeCidr"]["hostScope"]["files"];
@@ -59,33 +59,30 @@ const NO_CALLER = { peer: { pid: process.pid }, signal: NEVER };
 
 export interface Attachments {
   readonly service: AttachmentService;
-  readonly away: AgentAway;
+  readonly deletes: DeleteQueue;
 }
 
-/** Returns when what plugins attached without the agent is the agent's, and what an earlier agent left undone is being finished. */
-export async function startAttachments(
+/** Begins to finish what an earlier agent left undone. */
+export function startAttachments(
   context: AgentContext,
   { hosts, locks, queue }: Networks,
   { manager, history }: { readonly manager: EndpointManager; readonly history: History },
   ranges: NodeRanges,
-  policy: Pick<AgentPolicy, "calls" | "underWay">,
-): Promise<Attachments> {
-  const { options, health, log, run, tracing } = context;
-  // A queued DEL has no caller that could give up.
-  const away: AgentAway = new AgentAway({
-    run,
-    locks,
-    queue,
-    manager,
-    log,
+  policy: Pick<AgentPolicy, "calls">,
+): Attachments {
+  const { options, health, log, tracing } = context;
+  const deletes: DeleteQueue = new DeleteQueue({
+    files: queue,
+    // A queued DEL has no caller that could give up.
     serve: (call) => service.serve(call, NO_CALLER),
-    onUnderWay: policy.underWay,
+    find: (attachment) => manager.find(attachment),
+    log,
   });
   const service: AttachmentService = new AttachmentService({
     hosts,
     records: manager,
     locks,
-    away,
+    deletes,
     newCluster: new NewCluster({ limitMs: options["first-pool-wait"] * SECOND_MS, clock: SYSTEM_CLOCK, health: health.health }),
     ...ipamTypeOf(context),
     policy: policy.calls,
@@ -95,10 +92,8 @@ export async function startAttachments(
     onFailedAdd: failedAddReporter(context),
     history,
   });
-  // Comes before the removal of what an earlier agent left undone: a plugin may have made it once more meanwhile.
-  await away.adoption.all();
   manager.finishBy((record) => service.finish(record));
-  return { service, away };
+  return { service, deletes };
 }
 
 function failedAddReporter({ cluster, events }: AgentContext): ((served: ServedCall, error: unknown) => void) | undefined {

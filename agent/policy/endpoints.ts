@@ -5,7 +5,7 @@
  * A pod lends its labels to an endpoint of its own UID alone: a StatefulSet's pod comes back under the same name.
  */
 import { parseCall } from "../../handover/call-body.ts";
-import { type EndpointRecord, isUnfinishedAdd } from "../../handover/record.ts";
+import type { EndpointRecord } from "../../handover/record.ts";
 import { formatAddress, parseAddress } from "../../lib/addresses/address.ts";
 import type { NamespacedName, Pod } from "../../lib/kubernetes/objects.ts";
 import { isPodOfUid } from "../../lib/kubernetes/objects.ts";
@@ -41,8 +41,6 @@ interface Known {
 export class PolicyEndpoints implements Disposable {
   readonly #parts: EndpointParts;
   readonly #known = new Map<string, Known>();
-  /** What takes them back, by host end. */
-  readonly #underWay = new Map<string, () => void>();
   readonly #interested = new Set<() => void>();
   /** By "namespace/name"; `undefined` since an endpoint has changed. */
   #byPod: ReadonlyMap<string, NewEndpoint> | undefined;
@@ -97,23 +95,6 @@ export class PolicyEndpoints implements Disposable {
       delete known.coming;
       this.#tell(hostInterface);
     };
-  }
-
-  /**
-   * Tells of the endpoints whose ADD plugins serve without the agent.
-   * @param records all of them; those of an earlier call that are not among them did not come, or were recorded
-   */
-  underWay(records: readonly EndpointRecord[]): void {
-    const before = new Map(this.#underWay);
-    this.#underWay.clear();
-    for (const record of records) {
-      const endpoint = isUnfinishedAdd(record) ? endpointOf(record) : undefined;
-      if (endpoint === undefined || endpoint.addresses.length === 0) continue;
-      const { hostInterface } = endpoint;
-      this.#underWay.set(hostInterface, before.get(hostInterface) ?? this.admit(endpoint));
-      before.delete(hostInterface);
-    }
-    for (const takeBack of before.values()) takeBack();
   }
 
   /** Lends an endpoint the labels of its pod where the copy of this node's pods lacks it: it is bound to another node, or the copy is late. */

@@ -93,11 +93,6 @@ export class Enforcer implements AsyncDisposable {
     this.#flows.released(addressesOf(record));
   }
 
-  /** Opens pods whose ADD plugins serve without the agent: each waits until the kernel knows its host end. */
-  underWay(records: readonly EndpointRecord[]): void {
-    this.#endpoints.underWay(records);
-  }
-
   /** Lets ADDs go that still wait for policy: somebody else enforces it, or nobody. */
   standAside(): void {
     this.#aside.abort(new Error("policy is turned off"));
@@ -258,11 +253,11 @@ export class Enforcer implements AsyncDisposable {
   }
 }
 
-function kernelOf({ env, host, run, options }: AgentContext, records: readonly EndpointRecord[]): KernelPolicy {
+function kernelOf({ env, host, options }: AgentContext, records: readonly EndpointRecord[]): KernelPolicy {
   const known = guardedPrefixes(env.FELIX_INTERFACEPREFIX);
   const names = records.flatMap(({ hostInterface }) => hostInterface?.name ?? []);
   const prefixes = [...known, ...prefixesOfLinks(names, known)];
-  return new KernelPolicy({ host, run, logGroup: options["policy-log-group"], prefixes });
+  return new KernelPolicy({ host, logGroup: options["policy-log-group"], prefixes });
 }
 
 function addressesOf({ addresses }: Pick<EndpointRecord, "addresses">) {

@@ -1,18 +1,12 @@
-/**
- * Keeps the packet filter of this node, and the file that says so to plugins: whatever is judged in the kernel, they know of. Opens the node
- * again when policy is turned off.
- */
+/** Keeps the packet filter of this node, and opens the node again when policy is turned off. */
 import type { HostSockets } from "../../dataplane/netlink/host-sockets.ts";
 import { isKnownEndpoint } from "../../dataplane/nftables/policy/known-endpoints.ts";
 import { PolicyTable } from "../../dataplane/nftables/policy/policy-table.ts";
 import type { PacketPolicy, PolicyChange } from "../../dataplane/packet-policy.ts";
-import { removePolicyFile, writePolicyFile } from "../../handover/policy-file.ts";
-import type { RunDirectory } from "../../handover/run-directory.ts";
 import { prefixesOfLinks } from "../../lib/workload/names.ts";
 
 export interface KernelParts {
   readonly host: HostSockets;
-  readonly run: Pick<RunDirectory, "policyFile">;
   readonly logGroup: number;
   /** How the host ends begin that are judged from the beginning. */
   readonly prefixes: readonly string[];
@@ -42,8 +36,6 @@ export class KernelPolicy {
   }
 
   replace(state: PacketPolicy): Promise<readonly string[]> {
-    // Comes first: from the first rule on, a pod that nobody opens is closed.
-    writePolicyFile(this.#parts.run, { prefixes: this.#prefixes });
     return this.#table.replace(state);
   }
 
@@ -67,12 +59,7 @@ export class KernelPolicy {
   }
 }
 
-/**
- * Takes policy out of the kernel, so that every pod reaches what routes allow, and takes the file away that says that it is on. Succeeds if
- * there is none.
- * @throws TortieError `nat-failed`
- */
-export async function openNode(host: HostSockets, run: Pick<RunDirectory, "policyFile">): Promise<void> {
+/** Removes policy from the kernel, so that every pod reaches what routes allow. Succeeds without a table. @throws TortieError `nat-failed` */
+export async function openNode(host: HostSockets): Promise<void> {
   await new PolicyTable(host, { prefixes: [], logGroup: 0 }).remove();
-  removePolicyFile(run);
 }

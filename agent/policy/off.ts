@@ -8,14 +8,13 @@ import type { AgentPolicy } from "./start.ts";
 const WHY_OFF = "policy is not enforced: the agent was started with --policy off";
 
 /** Opens the node. What stays in the kernel all the same is a line of the log. */
-export async function endPolicy({ host, run, log }: Pick<AgentContext, "host" | "run" | "log">): Promise<AgentPolicy> {
-  await openNode(host, run).catch((error: unknown) => log.error(`policy is off, but stays in the kernel: ${messageOf(error)}`));
+export async function endPolicy({ host, log }: Pick<AgentContext, "host" | "log">): Promise<AgentPolicy> {
+  await openNode(host).catch((error: unknown) => log.error(`policy is off, but stays in the kernel: ${messageOf(error)}`));
   return {
     calls: NO_POLICY,
     view: () => undefined,
     whyOff: () => WHY_OFF,
     restored: () => undefined,
-    underWay: undefined,
     [Symbol.asyncDispose]: async () => undefined,
   };
 }

@@ -6,8 +6,7 @@
  */
 import { addressesOfFlows, deleteFlows, flowsOf } from "../../dataplane/conntrack/flows.ts";
 import { hasFelixChains } from "../../dataplane/linux/host-facts.ts";
-import { readPolicyFile } from "../../handover/policy-file.ts";
-import type { EndpointRecord } from "../../handover/record.ts";
+import { hasPolicyTable } from "../../dataplane/nftables/policy/known-endpoints.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { CheckResult } from "../../lib/resident/health.ts";
 import { SECOND_MS } from "../../lib/resident/options.ts";
@@ -43,11 +42,9 @@ export interface AgentPolicy extends AsyncDisposable {
   readonly calls: CallPolicy;
   /** `undefined`: policy is not enforced. */
   view(): PolicyView | undefined;
-  /** Told again and again which attachments plugins work on without the agent; `undefined`: nobody needs to know. */
-  readonly underWay: ((records: readonly EndpointRecord[]) => void) | undefined;
   /** Says why policy is not enforced, where it is not. */
   whyOff(): string;
-  /** Says that every endpoint which an earlier agent or a plugin has left is known. */
+  /** Says that every endpoint of this node is known. */
   restored(): void;
 }
 
@@ -77,12 +74,11 @@ class DecidedPolicy implements AgentPolicy {
     ready: (hostInterface, signal) => (this.#enforcer?.calls ?? NO_POLICY).ready(hostInterface, signal),
     differences: (hostInterface) => (this.#enforcer?.calls ?? NO_POLICY).differences(hostInterface),
   };
-  readonly underWay = (records: readonly EndpointRecord[]) => this.#enforcer?.underWay(records);
   readonly #context: AgentContext;
   readonly #parts: PolicyParts;
   readonly #restored = Promise.withResolvers<void>();
   readonly #ending = new AbortController();
-  #decision: Decision = { kind: "undecided", cause: "it has not been looked yet" };
+  #decision: Decision = { kind: "undecided", cause: "not checked yet" };
   #decided = Promise.withResolvers<void>();
   #enforcer: Enforcer | undefined;
   #isOpened = false;
@@ -139,7 +135,7 @@ class DecidedPolicy implements AgentPolicy {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#ending.abort(new Error("the agent ends"));
-    // The table stays, and the file that says so.
+    // The table stays.
     await this.#enforcer?.[Symbol.asyncDispose]();
   }
 
@@ -157,13 +153,12 @@ class DecidedPolicy implements AgentPolicy {
 
   /** Looks at the host and at the sources. Nothing that is there is given up because a source is away. */
   async #look(): Promise<Decision> {
-    const { host, run } = this.#context;
+    const { host } = this.#context;
     if (hasFelixChains(host)) return { kind: "felix" };
     if (this.#enforcer !== undefined) return { kind: "on" };
     const refusal = await this.#refusalOfSource();
     if (refusal === undefined) return { kind: "on" };
-    const wasOn = readPolicyFile(run.policyFile) !== undefined;
-    return wasOn ? { kind: "undecided", cause: refusal.cause } : { kind: "no-source", ...refusal };
+    return hasPolicyTable(host) ? { kind: "undecided", cause: refusal.cause } : { kind: "no-source", ...refusal };
   }
 
   /** @returns why there is nothing to read policies from @throws Error when it cannot be found out */
@@ -202,11 +197,11 @@ class DecidedPolicy implements AgentPolicy {
   /** Ends what was begun, and what an earlier agent left in the kernel: nobody would keep it right. */
   async #end(): Promise<void> {
     if (this.#isOpened) return;
-    const { host, run } = this.#context;
+    const { host } = this.#context;
     const enforcer = this.#enforcer;
     this.#enforcer = undefined;
     await enforcer?.[Symbol.asyncDispose]();
-    await openNode(host, run);
+    await openNode(host);
     enforcer?.standAside();
     this.#isOpened = true;
   }

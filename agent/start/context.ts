@@ -92,7 +92,7 @@ export async function openContext({ options, env, version, reread }: AgentInput)
     return exitNow(1);
   };
   const bootId = readBootId();
-  const state = openState(run.path, bootId, [run.deleteQueue, run.direct, run.history]);
+  const state = openState(run.path, bootId, [run.history]);
   if (state.wasReset) log.info("the machine has been started again: the state of its last boot is dropped");
   const phase = new PhaseFile(run.agentFile, { bootId, version, ipam: options.ipam, pid: process.pid });
   const setLevel = (level: AgentOptions["log-level"]) => log.setLevel(level);

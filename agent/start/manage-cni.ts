@@ -22,7 +22,7 @@ export function manageCni(env: Environment, log: Pick<AgentLog, "info" | "error"
   const paths = { ...CONTAINER_PATHS, binDirs: [], netDir: env.CNI_NET_DIR || "/etc/cni/net.d" };
   let settings: InstallSettings;
   try {
-    settings = readInstallSettings(env, paths, TORTIE_NAMES, CONFLIST);
+    settings = readInstallSettings({ ...env, TORTIE_AGENT: "require" }, paths, TORTIE_NAMES, CONFLIST);
   } catch (error) {
     log.error(`--manage-cni: ${messageOf(error)}`);
     return warningCheck(NAME, () => ({ message: messageOf(error), next: NEXT }));

@@ -3,7 +3,6 @@
 import { hostLinks } from "../../dataplane/linux/host-facts.ts";
 import { enumerate } from "../../doctor/problem.ts";
 import type { AttachmentLocks } from "../../handover/attachment-locks.ts";
-import { DirectRecords } from "../../handover/left-files.ts";
 import type { EndpointRecord } from "../../handover/record.ts";
 import type { HostScope } from "../../ipam-plugin/host-scope/host-scope.ts";
 import { fileKey } from "../../lib/cni/attachment-id.ts";
@@ -41,8 +40,7 @@ export function startSweeps(context: AgentContext, parts: SweptParts): void {
   }
 }
 
-function linkSweep({ run, node, host, dataplane, cluster, health, log }: AgentContext, { manager, isRestored, remove }: SweptParts): Sweep {
-  const direct = new DirectRecords(run.direct);
+function linkSweep({ node, host, dataplane, cluster, health, log }: AgentContext, { manager, isRestored, remove }: SweptParts): Sweep {
   return new Sweep({
     clock: SYSTEM_CLOCK,
     isRestored,
@@ -50,7 +48,6 @@ function linkSweep({ run, node, host, dataplane, cluster, health, log }: AgentCo
     records: () => manager.list(),
     links: () => hostLinks(host),
     dataplane,
-    isClaimed: (attachment) => direct.has(attachment),
     pods: cluster && sweptPods(cluster),
     async takeOver(record, { index }) {
       const { hostInterface } = record;
@@ -86,17 +83,16 @@ function driftOf({ dataplane, health }: AgentContext, { manager }: SweptParts): 
 
 /** Sweeps the addresses of blocks, and those of this node's ranges. */
 function addressSweeps(
-  { run, host, cluster, health, log }: AgentContext,
+  { host, cluster, health, log }: AgentContext,
   { manager, isRestored, locks, hostScope, hosts }: SweptParts,
 ): readonly [AddressSweep, AddressSweep] {
-  const direct = new DirectRecords(run.direct);
   const links = () => hostLinks(host);
   const addressSweep = (store: SweptStore) =>
     new AddressSweep({
       clock: SYSTEM_CLOCK,
       isRestored,
       store,
-      witnesses: { direct: () => direct.list(), records: () => manager.list(), links, pods: cluster && witnessPods(cluster) },
+      witnesses: { records: () => manager.list(), links, pods: cluster && witnessPods(cluster) },
       tryLock: (holder) => tryLock(locks, holder),
       onReleased(kind, what, count) {
         health.metrics.sweepFound(kind, count);

@@ -6,7 +6,7 @@
 import type { AttachedLink, Dataplane } from "../../dataplane/dataplane.ts";
 import type { HostLink } from "../../dataplane/linux/host-facts.ts";
 import { type EndpointRecord, isCommitted, isOfStaticPod } from "../../handover/record.ts";
-import type { AttachmentId } from "../../lib/cni/attachment-id.ts";
+import { type AttachmentId, isSameAttachment } from "../../lib/cni/attachment-id.ts";
 import { Observations } from "../../lib/resident/observations.ts";
 import type { Clock } from "../../lib/system/waiting.ts";
 import { isSandboxGone } from "../endpoints/sandbox.ts";
@@ -38,8 +38,6 @@ export interface SweepOptions {
   /** One dump of the host's links. @throws Error */
   readonly links: () => readonly HostLink[];
   readonly dataplane: Pick<Dataplane, "list" | "remove">;
-  /** Whether something else than an endpoint stands for it: a record of direct mode, a queued DEL, an operation under way. */
-  readonly isClaimed: (attachment: AttachmentId) => boolean;
   readonly pods: SweptPods | undefined;
   /** A link with the endpoint's alias has another index than the record says. */
   readonly takeOver: (record: EndpointRecord, link: HostLink) => Promise<void>;
@@ -167,12 +165,7 @@ export class Sweep {
   }
 
   #isKnown(attachment: AttachmentId): boolean {
-    const { records, isClaimed } = this.#options;
-    const isOfEndpoint = records().some(
-      ({ attachment: { network, containerId, ifname } }) =>
-        network === attachment.network && containerId === attachment.containerId && ifname === attachment.ifname,
-    );
-    return isOfEndpoint || isClaimed(attachment);
+    return this.#options.records().some((record) => isSameAttachment(record.attachment, attachment));
   }
 }
 

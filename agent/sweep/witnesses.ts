@@ -5,7 +5,6 @@
 
 import { isAttachmentAlias, namesAttachment, parseAttachmentAlias } from "../../dataplane/alias.ts";
 import type { HostLink } from "../../dataplane/linux/host-facts.ts";
-import type { FoundRecords } from "../../handover/left-files.ts";
 import type { EndpointRecord } from "../../handover/record.ts";
 import { type Address, formatAddress } from "../../lib/addresses/address.ts";
 import type { AttachmentId } from "../../lib/cni/attachment-id.ts";
@@ -35,7 +34,6 @@ export interface WitnessPods {
 }
 
 export interface WitnessParts {
-  readonly direct: () => FoundRecords;
   readonly records: () => readonly EndpointRecord[];
   /** One dump of the host's links. @throws Error */
   readonly links: () => readonly HostLink[];
@@ -49,13 +47,9 @@ export class Witnesses {
   readonly #pods: PodWitnesses;
 
   /** @throws Error when one of them cannot be read */
-  constructor({ direct, records, links, pods }: WitnessParts) {
-    // Reads in this order: an attachment that is taken over becomes an endpoint first, and then loses its record.
-    const beside = direct();
-    const [unreadable] = beside.unreadable;
-    if (unreadable !== undefined) throw new Error(`a record of direct mode cannot be read: ${unreadable.path}: ${unreadable.reason}`);
+  constructor({ records, links, pods }: WitnessParts) {
     if (pods !== undefined && !pods.isComplete) throw new Error("the pods of this node are not known");
-    this.#records = [...beside.records, ...records()];
+    this.#records = records();
     this.#links = links();
     this.#pods = new PodWitnesses(pods?.list() ?? []);
   }

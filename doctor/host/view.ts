@@ -44,7 +44,7 @@ export interface AgentView {
   readonly waits: readonly { readonly what: string; readonly since: string }[];
   readonly findings: readonly string[];
   readonly endpoints: readonly { readonly hostInterface: string; readonly addresses: readonly string[] }[];
-  readonly policy: Pick<PolicyFacts, "differences" | "unread" | "unenforced">;
+  readonly policy: Pick<PolicyFacts, "isEnforced" | "differences" | "unread" | "unenforced">;
 }
 
 export interface HostOptions {

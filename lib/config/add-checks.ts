@@ -34,12 +34,16 @@ export const ADD_CHECKS: readonly (readonly [key: string, check: AddCheck])[] = 
 ];
 
 /** Checks `agent*` (A§3.10). */
-function checkAgent({ agent }: Pick<NetworkConfig, "agent">): void {
+function checkAgent({ agent, dataplaneOptions }: Pick<NetworkConfig, "agent" | "dataplaneOptions">): void {
   if (!AGENT_MODES.some((mode) => mode === agent.mode)) {
-    throw wrong(`agent must be one of ${AGENT_MODES.map((mode) => JSON.stringify(mode)).join(", ")}, not ${JSON.stringify(agent.mode)}`);
+    const values = AGENT_MODES.map((mode) => JSON.stringify(mode)).join(" (tortie-node serves this node) or ");
+    throw wrong(`agent must be ${values} (the plugins do, as without the key), not ${JSON.stringify(agent.mode)}`);
   }
   const problem = problemOfAgentLimits(agent);
   if (problem !== undefined) throw wrong(problem);
+  if (agent.mode === "require" && dataplaneOptions?.type === "grpc") {
+    throw wrong('agent "require" goes with no dataplane_options.type "grpc": the agent could neither restore nor repair its links');
+  }
 }
 
 /** Checks the longest wait for the node's lock (I§1.8). */

@@ -1,10 +1,11 @@
 /** Sets defaults and limits of the keys `agent*` (A§3.10), apart from the decoder: the way to the agent does not load that. */
 
-export const AGENT_MODES = ["auto", "require", "off"] as const;
+/** Owners of a network's attachments on a node: the agent, or (`off`, the default) the plugins. */
+export const AGENT_MODES = ["require", "off"] as const;
 export type AgentMode = (typeof AGENT_MODES)[number];
 
-/** The longest wait for an agent that is known to be restarting. */
-export const DEFAULT_AGENT_WAIT_SECONDS = 60;
+/** Longest wait of an ADD or CHECK for the agent's socket. */
+export const DEFAULT_AGENT_WAIT_SECONDS = 15;
 /** With the limit of the call itself it stays below the four minutes after which kubelet gives a sandbox up. */
 const MAX_AGENT_WAIT_SECONDS = 200;
 /** The longest wait for the agent's answer. */

@@ -71,7 +71,7 @@ export const agentMembers = { agent: text, agent_socket: text, agent_wait_second
 export function agentConfig(given: Members<typeof agentMembers>) {
   return {
     /** As given: `auto`, `require` or `off`; ADD refuses anything else. */
-    mode: given.agent || "auto",
+    mode: given.agent || "off",
     /** `undefined`: where the agent's run directory is by default. */
     socket: given.agent_socket || undefined,
     /** As given, both; ADD refuses what is out of range. */

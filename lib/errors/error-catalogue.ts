@@ -43,7 +43,8 @@ export const ERROR_CATALOGUE = {
     "give the installer's account the right to create serviceaccounts/token for the plugins' account, and check the API server's address",
   "install-failed": "make the directory that the message names writable, with room on its disk, or mount another one; then install again",
   "uninstall-failed": "let the file that the message names be removed, then uninstall again: what is left is still known",
-  "delegate-not-found": "install that plugin in one of the directories of CNI_PATH, or correct ipam.type",
+  "delegate-not-found":
+    "install that plugin in one of the directories of CNI_PATH, where tortie-node sees it too if the list requires an agent, or correct ipam.type",
   "delegate-failed": "read what that plugin wrote on standard error, which the runtime's log has",
   "delegate-timeout": "find out what that plugin waits for; it was stopped",
   "delegate-output": "that plugin does not follow the CNI specification: correct or replace it",
@@ -143,7 +144,10 @@ export const ERROR_CATALOGUE = {
     "give the account get and create of pods/exec in the agents' namespace (docs/how-to/kubectl-tortie.md), or run tortiectl on the node",
   "pod-unscheduled": "see why the scheduler finds no node: kubectl describe pod NAME",
   "node-needed": "run tortiectl on the node, or in its agent's pod: kubectl -n kube-system exec POD -- tortiectl --help",
-  "agent-unreachable": { code: 11, next: "start tortie-node; where the configuration says agent: auto, the plugins work without it" },
+  "agent-unreachable": {
+    code: 11,
+    next: "look at the agent of this node: kubectl -n kube-system get pods -l k8s-app=tortie-node -o wide (DaemonSet), or systemctl status tortie-node",
+  },
   "policy-not-ready": {
     code: 11,
     next: "call ADD again; tortiectl node status says what the agent waits for, and --policy off of tortie-node turns policy off",
@@ -158,7 +162,6 @@ export const ERROR_CATALOGUE = {
   },
   "call-invalid": { code: 4, next: "make the call as docs/reference/api.md says; the message names the member" },
   "caller-gone": { code: 11, next: "call the operation again; what it had made was taken back" },
-  "delegate-elsewhere": "nothing: the plugin does the call itself",
   "netns-changed": "call ADD again with the path of the container's own network namespace",
   "netns-unproven": "nothing for this container; restart it, and its sandbox is recorded again",
   "sandbox-too-large": "remove what the container has put into its own routes and addresses, or restart it",

@@ -4,7 +4,7 @@
  */
 import { constants, readFileSync, statSync } from "node:fs";
 import { errnoName, errnoText } from "./errno.ts";
-import { closeFile, ifReadable, isThere, openMakingDirectories } from "./files.ts";
+import { closeFile, ifReadable, openMakingDirectories } from "./files.ts";
 import { lastErrno, libc } from "./libc.ts";
 
 /** include/uapi/asm-generic/fcntl.h */
@@ -90,15 +90,6 @@ export function lockHolder(path: string): string {
     return pid === undefined ? "another process" : `pid ${pid} (${commandOf(pid)})`;
   } catch {
     return "another process";
-  }
-}
-
-/** Tells whether any process holds the lock, found out without taking it. What cannot be found out counts as held. */
-export function isLockHeld(path: string): boolean {
-  try {
-    return isThere(path) && locksOf(path).length > 0;
-  } catch {
-    return true;
   }
 }
 

@@ -2,12 +2,13 @@
  * Makes one call to the agent, on a connection of its own (A§11.3): what is sent, what became of it, and what an answer means for the
  * plugin. The connection stays open both ways until the answer has come.
  */
-import { closeSync, fstatSync, openSync } from "node:fs";
+import { closeSync, constants, fstatSync, openSync } from "node:fs";
 import type { PreparedCall } from "../../handover/call.ts";
 import { type AnswerFrame, BUSY, DO_IT_YOURSELF, DONE, decodeAnswer, encodeCall, FLAGS } from "../../handover/call-frame.ts";
-import type { FoundAgent } from "../../handover/run-directory.ts";
 import { isRunningExecutable, lookUpPlugin } from "../../lib/cni/plugin-file.ts";
 import { systemErrorText } from "../../lib/system/errno.ts";
+
+const { O_RDONLY, O_NONBLOCK } = constants;
 
 declare module "bun" {
   /** Connects by a descriptor. Bun can, and has a type for it, which its declarations of `connect` lack. */
@@ -16,21 +17,12 @@ declare module "bun" {
 
 /** What is left to do for a call. */
 export type Way =
-  /** To print `output` and to end. */
+  /** Print `output` and end. */
   | { readonly kind: "answered"; readonly exit: 0 | 1; readonly output: Uint8Array }
-  /** To serve it in this process: there was never an agent, or the agent is not to know of the call. */
-  | { readonly kind: "no-agent" }
-  /** To serve it in this process, and to record it for an agent that may come back at any time (A§11.6). */
-  | {
-      readonly kind: "agent-away";
-      readonly call: PreparedCall;
-      readonly agent: FoundAgent;
-      /** What is queued for the agent it may never carry out. */
-      readonly isLeft: boolean;
-      readonly why: string;
-    }
-  /** To unplug the attachment, and to leave the rest of its DEL to the agent (A§11.5). */
-  | { readonly kind: "agent-away-del"; readonly call: PreparedCall; readonly agent: FoundAgent; readonly why: string };
+  /** Serve it in this process: the network configuration leaves its attachments to the plugins, or something is wrong with the call. */
+  | { readonly kind: "here" }
+  /** Unplug the attachment, and queue the rest of its DEL for the agent (A§11.5). */
+  | { readonly kind: "unplug"; readonly call: PreparedCall; readonly why: string };
 
 /** What became of a call that was sent. */
 export type Outcome =
@@ -46,28 +38,28 @@ interface Answer extends AnswerFrame {
   readonly kind: "answer";
 }
 
-/** A call as it is sent: with the version of the executable. */
+/** A call as it is sent. */
 export interface SentCall extends PreparedCall {
+  /** Version of the executable. */
   readonly plugin: string;
+  /** Longest wait for the answer, milliseconds. */
+  readonly limitMs: number;
 }
 
-/**
- * Returns the call with its sandbox opened: the path may be used again by another sandbox, the descriptor may not.
- * @returns `undefined` for a sandbox that a DEL may miss and no other operation
- */
-export function withOpenSandbox<C extends PreparedCall>(call: C): C | undefined {
+/** Returns the call with its sandbox opened, if there is one: the path may lead to another sandbox later, the descriptor may not. */
+export function withOpenSandbox<C extends PreparedCall>(call: C): C {
   const { path } = call.netns;
   if (path === "") return call;
   try {
-    const fd = openSync(path, "r");
+    const fd = openSync(path, O_RDONLY | O_NONBLOCK);
     const { dev, ino } = fstatSync(fd, { bigint: true });
     return { ...call, netns: { path, dev: String(dev), ino: String(ino), fd } };
   } catch {
-    return call.command === "DEL" ? call : undefined;
+    return call;
   }
 }
 
-/** Closes the sandbox before the plugin serves the call itself and opens it when it needs it. */
+/** Closes the sandbox of a call that goes no further. */
 export function closeSandbox({ netns: { fd } }: PreparedCall): void {
   if (fd !== undefined) closeSync(fd);
 }
@@ -78,8 +70,8 @@ export function withOwnIpam<C extends PreparedCall>(call: C): C {
   return executable === undefined || !isRunningExecutable(executable) ? call : { ...call, ownIpam: true };
 }
 
-/** @param limitMs for the whole exchange @returns what became of it; `undefined` for a call that is too long for the agent */
-export function askAgent(call: SentCall, limitMs: number): Promise<Outcome> | undefined {
+/** @param limitMs for the whole exchange */
+export async function askAgent(call: SentCall, limitMs: number): Promise<Outcome> {
   const { dev, ino, fd } = call.netns;
   const message = encodeCall({
     flags: FLAGS.isJudged | (call.ownIpam === true ? FLAGS.ownIpam : 0),
@@ -89,7 +81,7 @@ export function askAgent(call: SentCall, limitMs: number): Promise<Outcome> | un
     env: call.env,
     stdin: call.stdin,
   });
-  if (message === undefined) return undefined;
+  if (message === undefined) return { kind: "absent", reason: "its environment and network configuration have more than 1 MiB together" };
   return exchange((socket) => Bun.connect({ unix: call.runDirectory.calls, socket }), message, limitMs);
 }
 
@@ -98,12 +90,10 @@ export function awaitAnswer(fd: number, limitMs: number): Promise<Outcome> {
   return exchange((socket) => Bun.connect({ fd, socket }), new Uint8Array(), limitMs);
 }
 
-/** @returns `undefined` when the agent did not serve the call: it is busy, or lacks what the call needs */
-export function wayOf({ status, body }: Answer, { command }: PreparedCall): Way | undefined {
+/** @returns `undefined` when the agent did not serve the call: it is busy, or cannot read it */
+export function wayOf({ status, body }: Answer): Way | undefined {
   if (status === DONE) return { kind: "answered", exit: 0, output: body };
-  // STATUS asks how the agent is, and busy is an answer.
-  const isUnserved = status === DO_IT_YOURSELF || (status === BUSY && command !== "STATUS");
-  return isUnserved ? undefined : { kind: "answered", exit: 1, output: body };
+  return status === DO_IT_YOURSELF || status === BUSY ? undefined : { kind: "answered", exit: 1, output: body };
 }
 
 type Connect = (handler: Bun.SocketHandler<undefined>) => Promise<Bun.Socket<undefined>>;

@@ -1,8 +1,8 @@
 /**
- * Finds the attachments of this host, whoever keeps their records: the agent, a plugin that worked while it was away, or nobody. Of the last
- * ones a record is made of the link's alias, the datastore and the network configuration, so that everything else treats all alike.
+ * Finds the attachments of this host, with the agent's records or without: those of the plugins get one made of the link's alias, the
+ * datastore and the network configuration, so that everything else treats all alike.
  */
-import { readdirSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type AttachmentName, attachmentAlias, parseAttachmentAlias } from "../../../dataplane/alias.ts";
 import { isDeviceKind } from "../../../dataplane/linux/ends.ts";
@@ -10,9 +10,8 @@ import { type Link, listLinks, namespaceIdOf } from "../../../dataplane/rtnetlin
 import { listRoutes } from "../../../dataplane/rtnetlink/route.ts";
 import { grantOf } from "../../../handover/add-journal.ts";
 import { callText } from "../../../handover/call-body.ts";
-import { DirectRecords, recordsOfAgent } from "../../../handover/left-files.ts";
-import { type EndpointRecord, NO_ID } from "../../../handover/record.ts";
-import { readBootId } from "../../../handover/run-directory.ts";
+import { decodeRecord, type EndpointRecord, NO_ID, RECORD_FILE } from "../../../handover/record.ts";
+import { type RunDirectory, readBootId } from "../../../handover/run-directory.ts";
 import { bitsOf, formatAddress, parsePrefix } from "../../../lib/addresses/address.ts";
 import { lineKey } from "../../../lib/cni/attachment-id.ts";
 import type { ResultCache } from "../../../lib/cni/runtime/cache.ts";
@@ -26,7 +25,7 @@ import type { OwnList, Sources } from "./sources.ts";
 export interface Known {
   readonly record: EndpointRecord;
   /** Says who keeps the record; `kernel` and `datastore`: it was made here. */
-  readonly source: "agent" | "plugin" | "kernel" | "datastore";
+  readonly source: "agent" | "kernel" | "datastore";
   /** What the datastore has of it; `undefined` where it has nothing, or could not be asked. */
   readonly endpoint: WorkloadEndpoint | undefined;
   /** Whether the datastore could be asked: the plugins' account may not list pods. */
@@ -42,14 +41,11 @@ export function knownAttachments(sources: Sources, endpoints: readonly WorkloadE
   const isAsked = endpoints !== undefined;
   const enter = (known: Omit<Known, "isAsked">) => void found.set(lineKey(known.record.attachment), { ...known, isAsked });
   for (const record of recordsOfAgent(run)) enter({ record, source: "agent", endpoint: endpointOf(record.attachment.containerId) });
-  const direct = new DirectRecords(run.direct);
   for (const link of links) {
     const owner = parseAttachmentAlias(link.alias);
     if (owner === undefined || !isDeviceKind(link.kind) || found.has(lineKey(owner))) continue;
     const endpoint = endpointOf(owner.containerId);
-    const left = ifReadable(() => direct.read(owner));
-    if (left !== undefined) enter({ record: left, source: "plugin", endpoint });
-    else enter({ record: recordOfLink(sources, link, owner, endpoint), source: "kernel", endpoint });
+    enter({ record: recordOfLink(sources, link, owner, endpoint), source: "kernel", endpoint });
   }
   const containers = new Set([...found.values()].map(({ record }) => record.attachment.containerId));
   for (const endpoint of endpoints ?? []) {
@@ -57,6 +53,13 @@ export function knownAttachments(sources: Sources, endpoints: readonly WorkloadE
     enter({ record: recordOfEndpoint(sources, endpoint, links), source: "datastore", endpoint });
   }
   return [...found.values()];
+}
+
+/** Lists the agent's records that can be read; its own restore judges the rest. */
+function recordsOfAgent({ path }: Pick<RunDirectory, "path">): readonly EndpointRecord[] {
+  const state = join(path, "state");
+  const ids = (ifReadable(() => readdirSync(state)) ?? []).filter((name) => /^[1-9]\d{0,4}$/.test(name));
+  return ids.flatMap((id) => ifReadable(() => decodeRecord(readFileSync(join(state, id, RECORD_FILE), "utf8"))) ?? []);
 }
 
 /** Lists what the datastore records of this node. @returns `undefined` when it cannot be asked */

@@ -12,7 +12,7 @@ import { listRoutes } from "../../../dataplane/rtnetlink/route.ts";
 import type { ExplainedAttachment, ExplainedEnd, ExplainedMtu, ExplainedRoute } from "../../../doctor/explain/explanation.ts";
 import type { AttachmentFacts, SandboxStanding } from "../../../doctor/explain/facts.ts";
 import { parseCall } from "../../../handover/call-body.ts";
-import { DeleteQueueFiles } from "../../../handover/left-files.ts";
+import { DeleteQueueFiles } from "../../../handover/delete-queue-files.ts";
 import type { EndpointRecord } from "../../../handover/record.ts";
 import { formatAddress, formatPrefix, hostPrefix, parseAddress } from "../../../lib/addresses/address.ts";
 import { fileKey } from "../../../lib/cni/attachment-id.ts";
@@ -145,9 +145,7 @@ function shownOf({ record, source }: Known, looked: Looked): ExplainedAttachment
     ifname: attachment.ifname,
     ...(pod !== undefined && { pod }),
     ...(agent !== undefined && { endpoint: agent.id }),
-    state:
-      agent?.status.state ??
-      (source === "agent" || source === "plugin" ? `recorded by the ${source}, phase ${record.phase}` : `seen in the ${source}`),
+    state: agent?.status.state ?? (source === "agent" ? `recorded by the agent, phase ${record.phase}` : `seen in the ${source}`),
     ...(committedAt !== undefined && { since: committedAt }),
     addresses: addresses.map(({ address }) => address),
     ...(hostInterface !== undefined && { hostEnd: endOf(hostInterface.name, link) }),

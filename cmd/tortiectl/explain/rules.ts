@@ -37,13 +37,14 @@ export function isNamed(difference: string, names: readonly string[]): boolean {
 }
 
 /** @param asked what the agent says of policy; `undefined`: nothing */
-export function rulesOf(host: HostSockets, policyFile: string, asked?: AskedPolicy): Rules {
+export function rulesOf(host: HostSockets, asked?: AskedPolicy): Rules {
   const { netfilter, route } = host;
   const hasTable = (["inet", "ip"] as const).some(
     (family) => unlessMissing(() => netfilter.request(ask("table", family, TABLE))) !== undefined,
   );
-  const node = readNodeFacts(host, policyFile, process.env);
-  const { known, isOn } = node;
+  const node = readNodeFacts(host, process.env);
+  const { known } = node;
+  const isEnforced = asked?.isEnforced === true;
   const chains = new Set(
     (["ip", "ip6"] as const).flatMap((family) => netfilter.dump(ask("chain", family)).flatMap((one) => chainName(one) ?? [])),
   );
@@ -52,11 +53,11 @@ export function rulesOf(host: HostSockets, policyFile: string, asked?: AskedPoli
     hasTable,
     node,
     policyOf: (name, addresses) =>
-      isOn || known !== undefined
+      isEnforced || known !== undefined
         ? {
             isKnown: known?.has(name),
             differences: (asked?.differences ?? []).filter((one) => isNamed(one, [name, ...addresses])),
-            isServed: asked?.isEnforced === true,
+            isServed: isEnforced,
           }
         : undefined,
     of: (name) => [

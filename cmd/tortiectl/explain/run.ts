@@ -53,7 +53,7 @@ async function explainHere(subject: Subject, options: HereOptions): Promise<Expl
   const agent = await agentSeen(sources);
   const endpoints = await endpointsHere(sources);
   const known = asked.at === undefined ? knownAttachments(sources, endpoints) : [];
-  const rules = rulesOf(sources.host, sources.run.policyFile, agent.policy);
+  const rules = rulesOf(sources.host, agent.policy);
   const matching = known.filter((one) => isAbout(one, asked));
   const attachments = await Promise.all(matching.map((one) => look(one, endpointOf(one.record, agent), rules, sources)));
   const history = await historyAbout(asked, matching, agent, sources);

@@ -2,9 +2,8 @@
 import { AgentApiError, AgentClient } from "../../../agent/api/client.ts";
 import { HostSockets } from "../../../dataplane/netlink/host-sockets.ts";
 import { summaryOf } from "../../../doctor/host/policy.ts";
-import { type PolicyFacts, policyFindings, UNSAID } from "../../../doctor/policy.ts";
+import { isOn, type PolicyFacts, policyFindings, UNSAID } from "../../../doctor/policy.ts";
 import { readNodeFacts } from "../../../doctor/policy-facts.ts";
-import { runDirectoryOf } from "../../../handover/run-directory.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import type { AgentOptions } from "../ask-agent.ts";
 import type { Terminal } from "../terminal.ts";
@@ -16,9 +15,9 @@ const UNENFORCED_CHECK = "network-policy";
 export async function check({ socket, json }: AgentOptions, terminal: Terminal): Promise<number> {
   const asked = await askPolicy(new AgentClient(socket));
   using host = new HostSockets();
-  const facts = { ...readNodeFacts(host, runDirectoryOf(socket).policyFile, process.env), ...asked };
+  const facts = { ...readNodeFacts(host, process.env), ...asked };
   const findings = policyFindings(facts);
-  if (json) terminal.out(JSON.stringify({ enforced: facts.isOn, endpoints: facts.hostEnds.length, findings }, undefined, 2));
+  if (json) terminal.out(JSON.stringify({ enforced: isOn(facts), endpoints: facts.hostEnds.length, findings }, undefined, 2));
   else {
     const { red, dim, green } = terminal.colors;
     for (const { kind, message, next } of findings) {
@@ -30,23 +29,19 @@ export async function check({ socket, json }: AgentOptions, terminal: Terminal):
   return findings.length === 0 ? 0 : 1;
 }
 
-export interface AskedPolicy extends Pick<PolicyFacts, "isServed" | "differences" | "unread" | "unenforced"> {
-  /** Whether the agent enforces policy, and so keeps its table. */
-  readonly isEnforced: boolean;
-}
+export type AskedPolicy = Pick<PolicyFacts, "isServed" | "isEnforced" | "differences" | "unread" | "unenforced">;
 
 /** Asks what only an agent knows. Without one the kernel alone is looked at. */
 export async function askPolicy(client: AgentClient): Promise<AskedPolicy> {
-  const nothing = { ...UNSAID, isEnforced: false };
   try {
     const [table, policy] = [await client.call("comparePolicyTable", {}), await client.call("getPolicy", {})];
     const unread = policy.body.unread.map((one) => ({ kind: one.kind, atLeast: one["at-least"] }));
-    return { ...nothing, isServed: true, isEnforced: true, differences: table.body.differences, unread };
+    return { ...UNSAID, isServed: true, isEnforced: true, differences: table.body.differences, unread };
   } catch (error) {
-    if (error instanceof TortieError && error.word === "agent-unreachable") return { ...nothing, isServed: false };
+    if (error instanceof TortieError && error.word === "agent-unreachable") return { ...UNSAID, isServed: false };
     if (!(error instanceof AgentApiError) || error.answer.word !== "policy-off") throw error;
   }
   const { body } = await client.call("getHealthz", {});
   const found = body.checks.find(({ name, state }) => name === UNENFORCED_CHECK && state === "warning");
-  return { ...nothing, isServed: true, unenforced: found?.message };
+  return { ...UNSAID, isServed: true, isEnforced: false, unenforced: found?.message };
 }

@@ -5,10 +5,7 @@
 import { AgentApiError, AgentClient } from "../../../agent/api/client.ts";
 import { HostSockets } from "../../../dataplane/netlink/host-sockets.ts";
 import { PolicyTable } from "../../../dataplane/nftables/policy/policy-table.ts";
-import { removePolicyFile } from "../../../handover/policy-file.ts";
-import { runDirectoryOf } from "../../../handover/run-directory.ts";
 import { messageOf, TortieError } from "../../../lib/errors/errors.ts";
-import { isThere } from "../../../lib/system/files.ts";
 import type { AgentOptions } from "../ask-agent.ts";
 import type { Terminal } from "../terminal.ts";
 
@@ -23,7 +20,7 @@ export async function off({ socket, json, force }: OffOptions, terminal: Termina
   if (isEnforced && !force) {
     throw new TortieError("policy-in-use", `the agent at ${socket} enforces policy, and would make the table again at once`);
   }
-  const removed = await remove(socket);
+  const removed = await remove();
   if (json) terminal.out(JSON.stringify({ ...removed, "agent-enforces": isEnforced }));
   else for (const line of linesOf(removed, isEnforced)) terminal.out(line);
   return 0;
@@ -36,13 +33,11 @@ export async function off({ socket, json, force }: OffOptions, terminal: Termina
 export async function offAfterUninstall(socket: string): Promise<readonly string[]> {
   try {
     if (await enforces(socket)) return ["network policy stays on: an agent of this node still enforces it"];
-    const removed = await remove(socket);
-    return removed.table || removed.file ? linesOf(removed, false) : [];
+    const removed = await remove();
+    return removed.table ? linesOf(removed, false) : [];
   } catch (error) {
     // The installer's container may have no right to the kernel; then another one of its pod does this (manifests/uninstall).
-    if (isThere(runDirectoryOf(socket).policyFile))
-      return [`network policy stays on (${messageOf(error)}): tortiectl policy off opens this node`];
-    return [];
+    return [`whether network policy is on is not known (${messageOf(error)}): tortiectl policy off opens this node`];
   }
 }
 
@@ -59,32 +54,23 @@ async function enforces(socket: string): Promise<boolean> {
 }
 
 interface Removed {
+  /** Whether there was a table. */
   readonly table: boolean;
-  readonly file: boolean;
   /** Packets that the table has dropped. */
   readonly dropped: number;
 }
 
-/** The file goes first: a plugin that finds it gone beside the table makes a pod that is closed until the table is gone too. */
-async function remove(socket: string): Promise<Removed> {
-  const run = runDirectoryOf(socket);
-  const file = isThere(run.policyFile);
-  removePolicyFile(run);
+async function remove(): Promise<Removed> {
   using host = new HostSockets();
   // Neither prefixes nor the group matter for what is removed.
   const table = new PolicyTable(host, { prefixes: [], logGroup: 0 });
   const counters = await table.counters();
   await table.remove();
-  return { table: counters.length > 0, file, dropped: counters.reduce((sum, { packets }) => sum + Number(packets), 0) };
+  return { table: counters.length > 0, dropped: counters.reduce((sum, { packets }) => sum + Number(packets), 0) };
 }
 
-function linesOf({ table, file, dropped }: Removed, isEnforced: boolean): readonly string[] {
-  if (!table && !file) return ["policy is off on this node already: there is no table of Tortie's packet filter"];
-  const lines = [
-    ...(table
-      ? [`table inet tortie-policy is removed, which had dropped ${dropped} packets: nothing is judged on this node any more`]
-      : []),
-    ...(file ? ["plugins attach pods again while the agent is away, without waiting for policy"] : []),
-  ];
+function linesOf({ table, dropped }: Removed, isEnforced: boolean): readonly string[] {
+  if (!table) return ["policy is off on this node already: there is no table of Tortie's packet filter"];
+  const lines = [`table inet tortie-policy is removed, which had dropped ${dropped} packets: nothing is judged on this node any more`];
   return isEnforced ? [...lines, "an agent enforces policy on this node: it makes the table again at its next pass"] : lines;
 }

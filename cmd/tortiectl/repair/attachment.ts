@@ -11,7 +11,7 @@ import type { StatusCode } from "../../../agent/endpoints/status.ts";
 import { RecordStore } from "../../../agent/endpoints/store.ts";
 import { AttachmentLocks } from "../../../handover/attachment-locks.ts";
 import { parseCall } from "../../../handover/call-body.ts";
-import { DeleteQueueFiles, DirectRecords } from "../../../handover/left-files.ts";
+import { DeleteQueueFiles } from "../../../handover/delete-queue-files.ts";
 import type { EndpointRecord } from "../../../handover/record.ts";
 import { hostScopeFiles } from "../../../ipam-plugin/host-scope/files.ts";
 import { openHostScope } from "../../../ipam-plugin/host-scope/open.ts";
@@ -135,7 +135,6 @@ export async function mendAlone({ record: found, source }: Known, sources: Sourc
   const record = await withDesired(found, sources);
   const keep = (changed: EndpointRecord) => {
     if (source === "agent") new RecordStore(`${run.path}/state`).write(changed);
-    if (source === "plugin") new DirectRecords(run.direct).write(changed);
   };
   const endpoint = new LoneEndpoint(record, keep);
   const grants = new StoreWitness({ hosts, files: () => openHostScope(hostScopeFiles(run.path)).files });
@@ -160,7 +159,6 @@ export async function removeAlone({ record, source }: Known, sources: Sources): 
   const { call, host } = servedOf(record, sources, "DEL");
   await holding(sources, record.attachment, async () => {
     await serve({ ...call, sandbox: "gone" }, host);
-    if (source === "plugin") new DirectRecords(sources.run.direct).remove(record.attachment);
     if (source === "agent") new RecordStore(`${sources.run.path}/state`).retire(record.id, Date.now());
   });
   return [{ code: "OK", message: "removed as by its DEL, and its addresses are given back" }];

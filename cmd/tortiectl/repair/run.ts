@@ -93,7 +93,7 @@ async function repairAttachment(known: Known, work: Work): Promise<readonly Chec
   const { sources } = work;
   const { pod, attachment } = known.record;
   const object = ownerOf({ pod, containerId: attachment.containerId });
-  const rules = rulesOf(sources.host, sources.run.policyFile, work.agent.policy);
+  const rules = rulesOf(sources.host, work.agent.policy);
   const { actions, left } = planRepair(await look(known, undefined, rules, sources));
   const results = left.map((what) =>
     result("repair", "left", warned(object, what, { next: `look at it with: tortiectl explain ${object}` })),
@@ -227,7 +227,7 @@ async function repairHost({ sources, options }: Work): Promise<readonly CheckRes
   if (!call.forwardsOnNode) return [];
   const lacks = [
     ...(readSysctl("net/ipv4/ip_forward") === "1" ? [] : ["net/ipv4/ip_forward is not 1: nothing is forwarded to pods"]),
-    ...(rulesOf(sources.host, sources.run.policyFile).hasTable
+    ...(rulesOf(sources.host).hasTable
       ? []
       : ["table inet tortie is not there: pods' sources are not checked, and nothing is masqueraded"]),
   ];

@@ -1,4 +1,4 @@
-/** Asks the kernel which host ends the policy's table knows: the others of ours are closed. Loads little, for a plugin that asks once. */
+/** Asks the kernel for the policy table, and for the host ends that it knows: the others of ours are closed. */
 import { unlessMissing } from "../../netlink/message.ts";
 import type { Netlink } from "../../netlink/socket.ts";
 import { elementsIn } from "../elements.ts";
@@ -15,4 +15,9 @@ export function isKnownEndpoint({ netfilter }: { readonly netfilter: Netlink }, 
     const found = unlessMissing(() => netfilter.dump(ask("element", "inet", POLICY_TABLE, names.endpoints(direction))));
     return found !== undefined && elementsIn(found, shape)?.has(key) === true;
   });
+}
+
+/** Says whether the kernel has the table of network policy. @throws NetlinkError */
+export function hasPolicyTable({ netfilter }: { readonly netfilter: Netlink }): boolean {
+  return unlessMissing(() => netfilter.request(ask("table", "inet", POLICY_TABLE))) !== undefined;
 }

@@ -49,7 +49,7 @@ describe("the sweep of a node whose addresses are in etcd", () => {
       clock,
       isRestored: () => true,
       store: sweptBlocks(() => [{ config, nodeName: "node1", ipam }], SILENT),
-      witnesses: { direct: () => ({ records: [], unreadable: [] }), records: () => [], links: () => links, pods: undefined },
+      witnesses: { records: () => [], links: () => links, pods: undefined },
       tryLock: () => ({ [Symbol.dispose]: () => undefined }),
       onReleased: () => undefined,
       onUnread: () => undefined,

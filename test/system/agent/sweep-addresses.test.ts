@@ -1,4 +1,4 @@
-/** Addresses beside plugins that work without the agent: real stores, links and records; the minutes are the test's. */
+/** Addresses of plugins that serve their calls themselves: real stores, links and records; the minutes are the test's. */
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -6,7 +6,6 @@ import { RecordStore } from "../../../agent/endpoints/store.ts";
 import { AddressSweep, type SweptStore, sweptBlocks, sweptGrants } from "../../../agent/sweep/addresses.ts";
 import type { HostLink } from "../../../dataplane/linux/host-facts.ts";
 import { AttachmentLocks } from "../../../handover/attachment-locks.ts";
-import { DirectRecords } from "../../../handover/left-files.ts";
 import { hostScopeFiles } from "../../../ipam-plugin/host-scope/files.ts";
 import { openHostScope } from "../../../ipam-plugin/host-scope/open.ts";
 import { fileKey } from "../../../lib/cni/attachment-id.ts";
@@ -22,16 +21,6 @@ import { Node, type Pod } from "../../support/node.ts";
 const SILENT = { error: () => undefined, info: () => undefined, writeNow: () => undefined };
 const NEVER = new AbortController().signal;
 
-/** What a plugin that works without the agent has recorded of its attachments is lost. */
-function loseRecords(agent: Agent, conf: Readonly<Record<string, unknown>>, ...containers: readonly string[]): void {
-  const direct = new DirectRecords(join(agent.runDir, "direct"));
-  for (const containerId of containers) {
-    const attachment = { network: String(conf.name), containerId, ifname: "eth0" };
-    expect(direct.has(attachment)).toBe(true);
-    direct.remove(attachment);
-  }
-}
-
 /** The same parts as the agent's, on its files and its node's links. @returns a look, so many seconds after the last */
 function sweepOf(agent: Agent, store: SweptStore) {
   let links: readonly HostLink[] = [];
@@ -43,7 +32,6 @@ function sweepOf(agent: Agent, store: SweptStore) {
     isRestored: () => true,
     store,
     witnesses: {
-      direct: () => new DirectRecords(join(agent.runDir, "direct")).list(),
       records: () =>
         records.ids().flatMap((id) => {
           const found = records.read(id);
@@ -93,19 +81,18 @@ describe("the sweep of a node on which plugins also work without the agent", () 
     await using node = await Node.create();
     await using agent = await Agent.start(node, { args: HOST_SCOPE });
     await agent.until("the node's own addresses", () => granted(agent).length === 2);
-    await addAll(node, hostScopeConf(agent, { agent: "auto" }), ["of-agent"]);
+    await addAll(node, hostScopeConf(agent), ["of-agent"]);
     await agent.kill();
     const conf = hostScopeConf(agent, { agent: "off" });
-    const pods = await addAll(node, conf, ["recorded", "linked", "gone-recorded", "gone"]);
-    loseRecords(agent, conf, "linked", "gone");
-    await removePods(node, pods, "gone-recorded", "gone");
+    const pods = await addAll(node, conf, ["linked", "gone"]);
+    await removePods(node, pods, "gone");
     const look = sweepOf(
       agent,
       sweptGrants(() => openHostScope(hostScopeFiles(agent.runDir))),
     );
     await look(0);
     await look(59);
-    expect(granted(agent)).toHaveLength(7);
+    expect(granted(agent)).toHaveLength(5);
     // Some of these have a grant and no link yet when the sweep looks.
     const [added] = await Promise.all([
       Promise.all(
@@ -115,30 +102,27 @@ describe("the sweep of a node on which plugins also work without the agent", () 
     ]);
     for (const run of added) expect(run).toMatchObject({ exit: 0 });
     for (let minute = 0; minute < 15; minute++) await look(60);
-    expect(granted(agent)).toHaveLength(12);
-    expect(granted(agent)).not.toContain("10.62.0.7");
-    expect(granted(agent)).toContain("10.62.0.6");
+    expect(granted(agent)).toHaveLength(10);
+    expect(granted(agent)).not.toContain("10.62.0.5");
+    expect(granted(agent)).toContain("10.62.0.4");
   });
 
   it.concurrent("takes back the address of a killed runtime in a local store, with its endpoint", async () => {
     await using node = await Node.create();
     await using agent = await Agent.start(node);
     const conf = { ...localConf(node), ...agent.netconf, agent: "off" };
-    const pods = await addAll(node, conf, ["recorded", "linked", "gone-recorded", "gone"]);
+    const pods = await addAll(node, conf, ["linked", "gone"]);
     const other = { ...conf, name: "other" };
     const others = await addAll(node, other, ["gone-elsewhere"]);
     await agent.kill();
-    const late = await addAll(node, conf, ["late", "gone-late"]);
-    loseRecords(agent, conf, "late", "gone-late");
-    await removePods(node, pods, "gone-recorded");
+    await removePods(node, pods, "gone");
     await removePods(node, others, "gone-elsewhere");
-    await removePods(node, late, "gone-late");
     const config = decodeNetworkConfig(conf);
     await using hosts = new Hosts({ log: { error: () => undefined } });
     const { ipam, datastore } = hosts.of(config, {});
     const held = async () => (await (await datastore()).handles.list()).map(({ value: { id } }) => id.slice(id.indexOf(".") + 1)).sort();
-    const kept = ["gone", "gone-elsewhere", "gone-recorded", "late", "linked", "recorded"];
-    expect(await held()).toEqual([...kept, "gone-late"].sort());
+    const kept = ["gone-elsewhere", "linked"];
+    expect(await held()).toEqual([...kept, "gone"].sort());
     const served = [{ config, nodeName: nodeName(config), ipam }];
     const look = sweepOf(
       agent,
@@ -146,7 +130,7 @@ describe("the sweep of a node on which plugins also work without the agent", () 
     );
     await look(0);
     await look(59);
-    expect(await held()).toContain("gone-late");
+    expect(await held()).toContain("gone");
     await look(1);
     for (let minute = 0; minute < 15; minute++) await look(60);
     expect(await held()).toEqual(kept);
@@ -161,7 +145,6 @@ describe("the sweep of a node on which plugins also work without the agent", () 
     await agent.kill();
     const conf = hostScopeConf(agent, { agent: "off" });
     const pods = await addAll(node, conf, ["living", "killed"]);
-    loseRecords(agent, conf, "living", "killed");
     await removePods(node, pods, "killed");
     // Both were given long ago, by the word of their files.
     for (const address of ["10.62.0.3", "10.62.0.4"]) {
@@ -183,7 +166,6 @@ describe("the sweep of a node on which plugins also work without the agent", () 
     await agent.kill();
     const conf = { ...localConf(node), ...agent.netconf, agent: "off" };
     const pods = await addAll(node, conf, ["living", "killed"]);
-    loseRecords(agent, conf, "living", "killed");
     await removePods(node, pods, "killed");
     await using hosts = new Hosts({ log: { error: () => undefined } });
     const store = await hosts.of(decodeNetworkConfig(conf), {}).datastore();

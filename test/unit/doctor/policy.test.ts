@@ -1,7 +1,7 @@
 import { type PolicyFacts, policyFindings } from "../../../doctor/policy.ts";
 
 const SOUND: PolicyFacts = {
-  isOn: true,
+  isEnforced: true,
   isServed: true,
   hostEnds: [
     { name: "cali1", bridge: undefined },
@@ -15,7 +15,7 @@ const SOUND: PolicyFacts = {
   unenforced: undefined,
 };
 
-const OFF = { isOn: false, known: undefined } as const;
+const OFF = { isEnforced: false, known: undefined } as const;
 
 const found = (facts: Partial<PolicyFacts>) => policyFindings({ ...SOUND, ...facts });
 
@@ -35,7 +35,7 @@ describe("The judgement of policy on a node", () => {
   it.each<[string, string, Partial<PolicyFacts>]>([
     ["policy-table-missing", "the table is gone while policy is on", { known: undefined }],
     ["policy-table-edited", "the table differs", { differences: ["chain from-pod"] }],
-    ["policy-table-left", "a table was left", { isOn: false }],
+    ["policy-table-left", "a table was left", { isEnforced: false }],
     ["policy-endpoint-unknown", "the map lacks a host end", { known: new Set(["cali1"]) }],
     ["policy-felix", "Felix judges too", { hasFelix: true }],
     ["policy-ipvs", "Services go through IPVS", { hasIpvs: true }],

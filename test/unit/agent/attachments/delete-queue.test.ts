@@ -1,19 +1,28 @@
 import { mkdirSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { DeleteQueue, type DeleteQueueParts } from "../../../../agent/attachments/agent-away.ts";
+import { DeleteQueue, type DeleteQueueParts } from "../../../../agent/attachments/delete-queue.ts";
 import type { CniCall } from "../../../../handover/call.ts";
 import { decodeCall } from "../../../../handover/call-body.ts";
-import { DeleteQueueFiles } from "../../../../handover/left-files.ts";
+import { DeleteQueueFiles } from "../../../../handover/delete-queue-files.ts";
+import { readBootId } from "../../../../handover/run-directory.ts";
 import { fileKey } from "../../../../lib/cni/attachment-id.ts";
 import type { Clock } from "../../../../lib/system/waiting.ts";
+import { recordOf } from "../../../support/endpoint-record.ts";
 import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 import { until } from "../../../support/kubernetes/until.ts";
 
 const parent = fresh(() => new TemporaryDirectory());
 const directory = fresh(() => ({ path: join(parent.path, "deletequeue") }));
 
-const body = (containerId: string) => ({ protocol: 1, plugin: "t", containerId, ifname: "eth0", stdin: '{"name":"net1"}' });
-const callOf = (containerId: string) => decodeCall(body(containerId), "DEL");
+const body = (containerId: string, args = "") => ({
+  protocol: 1,
+  plugin: "t",
+  containerId,
+  ifname: "eth0",
+  args,
+  stdin: '{"name":"net1"}',
+});
+const callOf = (containerId: string, args?: string) => decodeCall(body(containerId, args), "DEL");
 const keyOf = (containerId: string) => fileKey({ network: "net1", containerId, ifname: "eth0" });
 const attachment = (containerId: string) => ({ network: "net1", containerId, ifname: "eth0" });
 
@@ -44,13 +53,13 @@ function queueOf(change: Partial<DeleteQueueParts> = {}): DeleteQueue {
     served.push(containerId);
     return { status: answers.get(containerId) ?? 200, body: "why" };
   };
-  return new DeleteQueue({ files, clock, log, serve, addedAt: () => undefined, ...change });
+  return new DeleteQueue({ files, clock, log, serve, find: () => undefined, ...change });
 }
 
 const queue = fresh(() => queueOf());
 
-async function put(containerId: string, into: DeleteQueueFiles = files): Promise<void> {
-  expect(await into.write(keyOf(containerId), callOf(containerId), false)).toBe(true);
+async function put(containerId: string, { into = files, args }: { into?: DeleteQueueFiles; args?: string } = {}): Promise<void> {
+  expect(await into.write(keyOf(containerId), callOf(containerId, args))).toBe(true);
 }
 
 const left = () => readdirSync(directory.path).filter((name) => name !== "lock" && name !== "bad");
@@ -74,9 +83,9 @@ describe("the queue of DELs", () => {
 
   it("takes no more than its limit, but a DEL that waits already", async () => {
     const limited = new DeleteQueueFiles(directory.path, 3);
-    for (const id of ["a", "c", "d"]) await put(id, limited);
-    expect(await limited.write(keyOf("b"), callOf("b"), false)).toBe(false);
-    expect(await limited.write(keyOf("a"), callOf("a"), false)).toBe(true);
+    for (const id of ["a", "c", "d"]) await put(id, { into: limited });
+    expect(await limited.write(keyOf("b"), callOf("b"))).toBe(false);
+    expect(await limited.write(keyOf("a"), callOf("a"))).toBe(true);
   });
 
   it("A-D03: sets torn, empty and foreign files aside, reports them, and drains the others", async () => {
@@ -140,16 +149,52 @@ describe("the queue of DELs", () => {
   it("A-D04: carries out the DEL of an attachment when its ADD comes, and fails the ADD when that fails", async () => {
     await put("a");
     answers.set("a", 500);
-    await expect(queue.carryOutFor(attachment("a"))).rejects.toMatchObject({ word: "queued-delete-failed", code: 11 });
+    await expect(queue.settle(attachment("a"), undefined)).rejects.toMatchObject({ word: "queued-delete-failed", code: 11 });
     answers.delete("a");
-    await queue.carryOutFor(attachment("a"));
-    await queue.carryOutFor(attachment("unknown"));
+    await queue.settle(attachment("a"), undefined);
+    await queue.settle(attachment("unknown"), undefined);
     expect(served).toEqual(["a", "a"]);
     expect(left()).toEqual([]);
   });
 
+  it("carries out the DEL of a pod's earlier container before the pod's next ADD, and fails the ADD when that fails", async () => {
+    const args = "K8S_POD_NAMESPACE=default;K8S_POD_NAME=web";
+    await put("old", { args });
+    answers.set("old", 500);
+    await expect(queue.settle(attachment("new"), "default/web")).rejects.toMatchObject({ word: "queued-delete-failed" });
+    answers.delete("old");
+    await queue.settle(attachment("new"), "default/web");
+    expect([served, left()]).toEqual([["old", "old"], []]);
+  });
+
+  it("carries out the DELs of other pods before an ADD, and holds it up for none that fails", async () => {
+    for (const id of ["one", "two"]) await put(id);
+    answers.set("two", 500);
+    await queue.settle(attachment("new"), "default/web");
+    expect(served.sort()).toEqual(["one", "two"]);
+    await queue.settle(attachment("newer"), "default/db");
+    expect(served).toHaveLength(2);
+  });
+
+  it("enters no sandbox for a DEL of an earlier boot, whatever its path leads to now", async () => {
+    files.makeDirectory();
+    const netns = { path: "/proc/self/ns/net", dev: "4", ino: "4026531840" };
+    writeFileSync(join(directory.path, `${keyOf("a")}.json`), JSON.stringify({ ...body("a"), netns, queuedBootMs: 1, bootId: "earlier" }));
+    const calls: CniCall[] = [];
+    const queue = queueOf({
+      serve: async (call) => {
+        calls.push(call);
+        return { status: 200, body: "" };
+      },
+      find: () => recordOf(1, { committedAt: new Date(1).toISOString(), committedBootMs: 5_000 }),
+    });
+    await queue.drain();
+    expect(calls).toMatchObject([{ netns: { path: "" }, env: { CNI_NETNS: "" } }]);
+    expect(left()).toEqual([]);
+  });
+
   it("A-D04: drops a DEL whose attachment was added later", async () => {
-    const queue = queueOf({ addedAt: () => ({ wallMs: Date.now() + 60_000, bootMs: undefined }) });
+    const queue = queueOf({ find: () => recordOf(1, { committedAt: new Date(Date.now() + 60_000).toISOString() }) });
     await put("a");
     await queue.drain();
     expect(served).toEqual([]);
@@ -157,18 +202,18 @@ describe("the queue of DELs", () => {
   });
 
   it("carries out a DEL whose attachment was added before it", async () => {
-    const queue = queueOf({ addedAt: () => ({ wallMs: 1, bootMs: undefined }) });
+    const queue = queueOf({ find: () => recordOf(1, { committedAt: new Date(1).toISOString() }) });
     await put("a");
     await queue.drain();
     expect(served).toEqual(["a"]);
   });
 
   it("G19: goes by the clock that nobody sets: a DEL behind its ADD is carried out, and one before it dropped", async () => {
-    const added = { wallMs: Date.now() + 3_600_000, bootMs: 5_000 };
-    const queue = queueOf({ addedAt: () => added });
+    const record = recordOf(1, { committedAt: new Date(Date.now() + 3_600_000).toISOString(), committedBootMs: 5_000 });
+    const queue = queueOf({ find: () => record });
     files.makeDirectory();
     const queueAt = (queuedBootMs: number) =>
-      writeFileSync(join(directory.path, `${keyOf("a")}.json`), JSON.stringify({ ...body("a"), queuedBootMs }));
+      writeFileSync(join(directory.path, `${keyOf("a")}.json`), JSON.stringify({ ...body("a"), queuedBootMs, bootId: readBootId() }));
     queueAt(4_999);
     await queue.drain();
     expect([served, left()]).toEqual([[], []]);
@@ -179,7 +224,7 @@ describe("the queue of DELs", () => {
 
   it("carries a DEL out once, however many ask for it at a time", async () => {
     await put("a");
-    await Promise.all([queue.drain(), queue.carryOutFor(attachment("a")), queue.carryOutFor(attachment("a"))]);
+    await Promise.all([queue.drain(), queue.settle(attachment("a"), undefined), queue.settle(attachment("a"), undefined)]);
     expect(served).toEqual(["a"]);
   });
 

@@ -1,13 +1,11 @@
 /** What becomes of the record of an ADD in the agent that fails: it goes only when nothing is left of what it names. */
 
-import { assertDelegateIsHere, type ServedCall } from "../../../../agent/attachments/call.ts";
+import type { ServedCall } from "../../../../agent/attachments/call.ts";
 import { type AttachmentRecords, addAttachment } from "../../../../agent/attachments/flows.ts";
 import { decodeCall } from "../../../../handover/call-body.ts";
 import type { EndpointRecord } from "../../../../handover/record.ts";
 import { DatastoreError } from "../../../../lib/datastore/errors.ts";
-import type { JsonObject } from "../../../../lib/json/value.ts";
 import { Secrets } from "../../../../lib/log/secrets.ts";
-import { NEVER } from "../../../../lib/system/waiting.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
 import { fresh } from "../../../support/fixtures.ts";
 import { PodNode } from "../../../support/pod-node.ts";
@@ -91,17 +89,5 @@ describe("The record of an ADD that nobody waits for", () => {
     expect(record).toMatchObject({ phase: "deleting:begun", attachment: { containerId: "c1" } });
     expect(await node.handles()).toEqual({ "net1.c1": 1 });
     expect([...node.links]).toEqual([]);
-  });
-});
-
-describe("A call that the agent does not serve itself", () => {
-  it("is one of another program's dataplane, and one whose IPAM plugin is not where the agent looks", async () => {
-    await using clustered = await PodNode.create();
-    const served = servedBy(clustered, NEVER);
-    assertDelegateIsHere(served);
-    const elsewhere = (conf: JsonObject) => () => assertDelegateIsHere({ ...served, call: clustered.parts({ conf }).call });
-    const refusal = expect.objectContaining({ word: "delegate-elsewhere" });
-    expect(elsewhere({ dataplane_options: { type: "grpc", socket: "unix:///run/dataplane.sock" } })).toThrow(refusal);
-    expect(elsewhere({ ipam: { type: "no-such-ipam" } })).toThrow(refusal);
   });
 });

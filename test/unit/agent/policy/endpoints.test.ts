@@ -144,21 +144,4 @@ describe("endpoints of policy", () => {
     endpoints.forget(record(2));
     expect(endpoints.list()).toEqual([]);
   });
-
-  it("come with plugins that work without the agent, and go with them unless they were recorded", () => {
-    const { endpoints, told, set } = world();
-    set(pod("u1", {}));
-    const underWay = record(0, { phase: "adding:dataplane" });
-    endpoints.underWay([record(0, { phase: "creating", addresses: [], hostInterface: undefined })]);
-    expect(told).toEqual([]);
-    endpoints.underWay([underWay]);
-    endpoints.underWay([underWay]);
-    expect(told).toHaveLength(1);
-    endpoints.underWay([]);
-    expect(told.at(-1)).toEqual(["cali1", undefined]);
-    endpoints.underWay([underWay]);
-    endpoints.record(record(3));
-    endpoints.underWay([]);
-    expect(told.at(-1)?.[1]).toBeDefined();
-  });
 });

@@ -1,11 +1,9 @@
 /** Which addresses the sweep takes back, and when: real grant files, on a clock that the test moves. */
 
-import { join } from "node:path";
 import { AddressSweep, type AddressSweepOptions, sweptGrants } from "../../../../agent/sweep/addresses.ts";
 import type { WitnessParts } from "../../../../agent/sweep/witnesses.ts";
 import { attachmentAlias } from "../../../../dataplane/alias.ts";
 import type { HostLink } from "../../../../dataplane/linux/host-facts.ts";
-import { DirectRecords } from "../../../../handover/left-files.ts";
 import type { EndpointRecord } from "../../../../handover/record.ts";
 import { hostScopeFiles } from "../../../../ipam-plugin/host-scope/files.ts";
 import type { Owner } from "../../../../ipam-plugin/host-scope/grant-directory.ts";
@@ -28,7 +26,6 @@ const OWNER: Owner = { kind: "attachment", ...ATTACHMENT, pod: "default/web" };
 let clock: FakeClock;
 const directory = fresh(() => new TemporaryDirectory());
 let hostScope: HostScope;
-let direct: DirectRecords;
 let records: EndpointRecord[];
 let links: readonly HostLink[] | Error;
 let pods: { isComplete: boolean; list: readonly Pod[]; onServer: Pod | Error | undefined } | undefined;
@@ -56,7 +53,6 @@ async function granted(): Promise<readonly string[]> {
 
 function options(): AddressSweepOptions {
   const witnesses: WitnessParts = {
-    direct: () => direct.list(),
     records: () => records,
     links: () => {
       if (links instanceof Error) throw links;
@@ -91,7 +87,6 @@ function options(): AddressSweepOptions {
 beforeEach(async () => {
   clock = new FakeClock();
   hostScope = hostScopeWith(hostScopeFiles(directory.path), { record: () => undefined, strategy: "contiguous", cooldownMs: 0 });
-  direct = new DirectRecords(join(directory.path, "direct"));
   records = [];
   links = [];
   pods = undefined;
@@ -228,7 +223,6 @@ describe("a grant stays", () => {
   const endpoint = (changes: Partial<EndpointRecord>) => () => {
     records = [recordOf(4, changes)];
   };
-  const beside = (changes: Partial<EndpointRecord>) => () => direct.write(recordOf(0, changes));
   const hostLink = (name: string, alias?: string) => () => {
     links = [link(name, alias)];
   };
@@ -239,8 +233,6 @@ describe("a grant stays", () => {
     ["of an endpoint", endpoint({ attachment: ATTACHMENT })],
     ["of an ADD that the agent has begun", endpoint({ attachment: ATTACHMENT, phase: "creating" })],
     ["that an endpoint of another name has", endpoint({ addresses: named })],
-    ["with a record of direct mode", beside({ attachment: ATTACHMENT })],
-    ["whose address a record of direct mode names", beside({ addresses: named })],
     ["whose link says whose it is", hostLink("x", attachmentAlias(ATTACHMENT))],
     ["whose link says of which pod it is too", hostLink("x", attachmentAlias({ ...ATTACHMENT, workload: "default/web" }))],
     ["whose link has only the pod's name", hostLink(podHostInterfaceName("default", "web"))],

@@ -57,7 +57,6 @@ function options(changes: Partial<SweepOptions> = {}): SweepOptions {
         return {};
       },
     },
-    isClaimed: () => false,
     pods: {
       get isComplete() {
         return isComplete;
@@ -412,12 +411,6 @@ describe("a link of ours without an endpoint", () => {
 
   it("is none beside the endpoints of others", async () => {
     records = [record({ attachment: { network: "net", containerId: "c9", ifname: "eth0" } }), record({ id: 5 })];
-    await sweeps(600);
-    expect([removed, found]).toEqual([[], []]);
-  });
-
-  it("stays when direct mode or an operation under way stands for it", async () => {
-    sweep = new Sweep(options({ isClaimed: ({ containerId }) => containerId === "c9" }));
     await sweeps(600);
     expect([removed, found]).toEqual([[], []]);
   });

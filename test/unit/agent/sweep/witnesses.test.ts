@@ -5,7 +5,7 @@ import { address } from "../../../support/addresses.ts";
 import { podOf } from "../../../support/pods.ts";
 
 const HOLDER: Holder = { network: "net", containerId: "c1", addresses: [address("10.62.0.3"), address("fd00::3")] };
-const NOTHING: WitnessParts = { direct: () => ({ records: [], unreadable: [] }), records: () => [], links: () => [], pods: undefined };
+const NOTHING: WitnessParts = { records: () => [], links: () => [], pods: undefined };
 
 function mayUse(parts: Partial<WitnessParts>, holder = HOLDER): boolean {
   return new Witnesses({ ...NOTHING, ...parts }).mayUse(holder);

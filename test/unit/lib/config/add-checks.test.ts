@@ -33,7 +33,11 @@ describe("checkForAdd", () => {
   });
 
   it.each<[JsonObject, string]>([
-    [{ agent: "always" }, 'agent must be one of "auto", "require", "off", not "always"'],
+    [{ agent: "auto" }, 'agent must be "require" (tortie-node serves this node) or "off" (the plugins do, as without the key), not "auto"'],
+    [
+      { agent: "require", dataplane_options: { type: "grpc", socket: "unix:///s" } },
+      'agent "require" goes with no dataplane_options.type "grpc"',
+    ],
     [{ agent_wait_seconds: 201 }, "agent_wait_seconds must be 0 to 200, not 201"],
     [{ device_type: "bogus" }, 'unknown device_type "bogus" in CNI config (supported: "veth", "netkit")'],
     [{ device_type: "VETH" }, 'unknown device_type "VETH"'],

@@ -1,11 +1,10 @@
 /** The fork in the road against a scripted server: for what a real agent does not do on request (A§3.10, A§11.3). */
-import { existsSync, readFileSync, statSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
+import { statSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { type CallFrame, FLAGS, FRAME_VERSION } from "../../../../handover/call-frame.ts";
 import { callLength, decodeCall, encodeAnswer } from "../../../../handover/decode-frame.ts";
 import { readBootId } from "../../../../handover/run-directory.ts";
-import { tryLockFile } from "../../../../lib/system/flock.ts";
 import { forward, type Way } from "../../../../main-plugin/to-agent/fork.ts";
 import { ending, fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
@@ -62,11 +61,9 @@ async function serve(...steps: readonly Step[]): Promise<void> {
   });
 }
 
-function wasThere({ ipam = "blocks", phase = "ready", ageSeconds = 0 } = {}): void {
-  const path = join(directory.path, "agent.json");
-  writeFileSync(path, JSON.stringify({ bootId: readBootId(), version: "1", ipam, phase }));
-  const written = Date.now() / 1000 - ageSeconds;
-  utimesSync(path, written, written);
+/** Leaves what an agent of this boot has written. */
+function wasThere(phase: string): void {
+  writeFileSync(join(directory.path, "agent.json"), JSON.stringify({ bootId: readBootId(), version: "1", ipam: "blocks", phase }));
 }
 
 const TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -77,7 +74,14 @@ async function call(
   text?: string,
   env: Readonly<Record<string, string>> = {},
 ): Promise<Way> {
-  const conf = { name: "net1", cniVersion: "1.1.0", agent_socket: join(directory.path, "tortie.sock"), log_level: "error", ...keys };
+  const conf = {
+    name: "net1",
+    cniVersion: "1.1.0",
+    agent: "require",
+    agent_socket: join(directory.path, "tortie.sock"),
+    log_level: "error",
+    ...keys,
+  };
   const stdin = new TextEncoder().encode(text ?? JSON.stringify(conf));
   const cni = { CNI_COMMAND: command, CNI_CONTAINERID: "c1", CNI_IFNAME: "eth0", CNI_NETNS: "/proc/self/ns/net", CNI_PATH: "/a:/b" };
   return forward({ ...cni, CALICO_KUBECONFIG: "/k", TRACEPARENT, ...env }, "1.2.3", () => stdin);
@@ -129,14 +133,17 @@ describe("a call to the agent", () => {
     expect(printed(await call("ADD"))).toEqual({ exit: 0, output: "é0123456789" });
   });
 
-  it("is served by the plugin when a newer agent answers in a version of its own", async () => {
-    wasThere();
+  it("fails, or is queued, when an agent answers in a version that is not known", async () => {
     await serve((socket) => {
       const newer = Buffer.from(encodeAnswer({ status: 200, body: "{}" }));
       newer.writeUInt16LE(FRAME_VERSION + 1, 4);
       socket.end(newer);
     });
-    expect(printed(await call("ADD"))).toBe("agent-away");
+    expect(printed(await call("ADD"))).toEqual({
+      exit: 1,
+      output: expect.stringMatching(/the agent answered with status 421(.|\n)*agent-unreachable/),
+    });
+    expect(printed(await call("DEL"))).toBe("unplug");
   });
 
   it("is sent again when the connection is lost, at most three times", async () => {
@@ -145,27 +152,23 @@ describe("a call to the agent", () => {
     expect(requests).toHaveLength(4);
   });
 
-  it("is served beside an agent that loses every connection", async () => {
-    wasThere();
+  it("fails with an agent that loses every connection", async () => {
     await serve(hangUp);
-    expect(printed(await call("ADD"))).toBe("agent-away");
+    expect(printed(await call("ADD"))).toEqual({ exit: 1, output: expect.stringContaining("agent-unreachable") });
     expect(requests).toHaveLength(4);
   });
 
   it("waits as long as a busy agent says, and is asked again", async () => {
-    wasThere();
     await serve(answer(503, '{"code": 11, "retry-after-ms": 1}'), answer(503, "{}"), answer(200, "{}"));
     expect(printed(await call("ADD"))).toEqual({ exit: 0, output: "{}" });
     expect(requests).toHaveLength(3);
   });
 
-  it("prints what a busy agent says where it is required and stays busy", async () => {
-    wasThere();
+  it("prints what an agent says that stays busy, but queues a DEL", async () => {
     await serve(answer(503, '{"code": 11, "retry-after-ms": 1}'));
-    expect(printed(await call("ADD", { agent: "require", agent_wait_seconds: 0 }))).toEqual({
-      exit: 1,
-      output: '{"code": 11, "retry-after-ms": 1}',
-    });
+    expect(printed(await call("ADD", { agent_wait_seconds: 0 }))).toEqual({ exit: 1, output: '{"code": 11, "retry-after-ms": 1}' });
+    expect(printed(await call("DEL"))).toBe("unplug");
+    expect(printed(await call("STATUS"))).toEqual({ exit: 0, output: "" });
   });
 
   it("fails with agent-timeout when no answer comes in time", async () => {
@@ -173,14 +176,8 @@ describe("a call to the agent", () => {
     expect(printed(await call("ADD", { agent_timeout_seconds: 2 }))).toEqual({ exit: 1, output: expect.stringContaining("agent-timeout") });
   });
 
-  it("is served by the plugin when the agent says so", async () => {
-    wasThere();
-    await serve(answer(421, '{"word":"delegate-elsewhere"}'));
-    for (const command of ["ADD", "DEL", "CHECK", "GC"]) expect(printed(await call(command))).toBe("agent-away");
-  });
-
-  it("prints any other refusal, and whatever STATUS says", async () => {
-    await serve(answer(400, '{"word":"call-invalid"}'), answer(503, '{"code": 50}'));
+  it("prints any other refusal, STATUS too", async () => {
+    await serve(answer(400, '{"word":"call-invalid"}'), answer(500, '{"code": 50}'));
     expect(printed(await call("ADD"))).toMatchObject({ exit: 1 });
     expect(printed(await call("STATUS"))).toEqual({ exit: 1, output: '{"code": 50}' });
   });
@@ -188,86 +185,57 @@ describe("a call to the agent", () => {
 
 describe("a call without an agent", () => {
   it.each([
-    ["an agent that was never there", {}],
-    ["agent: off", { agent: "off" }],
-  ])("is the plugin's own: %s", async (_, keys) => {
-    for (const command of ["ADD", "DEL", "CHECK", "GC", "STATUS"]) expect(printed(await call(command, keys))).toBe("no-agent");
-  });
-
-  it("is served beside an agent that was there, and a DEL is queued", async () => {
-    wasThere();
-    const keys = { agent_wait_seconds: 0 };
-    for (const command of ["ADD", "CHECK", "GC", "STATUS"]) expect(printed(await call(command, keys))).toBe("agent-away");
-    expect(printed(await call("DEL", keys))).toBe("agent-away-del");
-    expect(printed(await call("DEL", { agent: "off" }))).toBe("agent-away");
-  });
-
-  it("W5: waits for no agent that was stopped, unless it requires the agent", async () => {
-    const log = join(directory.path, "log");
-    const keys = { agent_wait_seconds: 1, log_level: "info", log_file_path: log };
-    const waited = () => existsSync(log) && readFileSync(log, "utf8").includes("waiting up to");
-    for (const ipam of ["blocks", "host-scope"]) {
-      wasThere({ phase: "stopped", ipam });
-      for (const command of ["ADD", "CHECK", "GC", "STATUS"]) expect(printed(await call(command, keys))).toBe("agent-away");
-      const del = ipam === "blocks" ? "agent-away" : "agent-away-del";
-      for (const agent of ["auto", "require"]) expect(printed(await call("DEL", { ...keys, agent }))).toBe(del);
-    }
-    expect(waited()).toBe(false);
-
-    expect(printed(await call("ADD", { ...keys, agent: "require" }))).toMatchObject({ exit: 1 });
-    expect(waited()).toBe(true);
-  });
-
-  it("W5: waits for the next agent, which has the lock already", async () => {
-    wasThere({ phase: "stopped" });
-    using _ = tryLockFile(join(directory.path, "agent.lock"));
-    const adding = call("ADD");
+    ["without the key", { agent: undefined }],
+    ["with agent: off", { agent: "off" }],
+  ])("is the plugin's own in a list %s, whatever is there", async (_, keys) => {
+    wasThere("ready");
     await serve(answer(200, "{}"));
-    expect(printed(await adding)).toEqual({ exit: 0, output: "{}" });
+    for (const command of ["ADD", "DEL", "CHECK", "GC", "STATUS"]) expect(printed(await call(command, keys))).toBe("here");
+    expect(requests).toHaveLength(0);
   });
 
-  it("G11: queues no DEL for an agent that was stopped and not replaced, unless the addresses are the agent's own", async () => {
-    wasThere({ phase: "stopped" });
-    for (const agent of ["auto", "require"]) expect(await call("DEL", { agent })).toMatchObject({ kind: "agent-away", isLeft: true });
-    wasThere({ phase: "stopped", ipam: "host-scope" });
-    expect(printed(await call("DEL"))).toBe("agent-away-del");
-    wasThere();
-    expect(await call("CHECK")).toMatchObject({ kind: "agent-away", isLeft: false });
-  });
+  it.each(["stopped", "ready", ""])(
+    "unplugs a DEL at once, lets STATUS succeed, and fails the others with code 11 (phase %j)",
+    async (phase) => {
+      if (phase !== "") wasThere(phase);
+      const keys = { agent_wait_seconds: 1 };
+      const begun = performance.now();
+      expect(printed(await call("DEL", keys))).toBe("unplug");
+      expect(printed(await call("STATUS", keys))).toEqual({ exit: 0, output: "" });
+      const known = phase === "" ? "none was started since this machine booted" : `its last phase is .*${phase}`;
+      const refusal = {
+        exit: 1,
+        output: expect.stringMatching(new RegExp(`"code": 11(.|\\n)*${known}(.|\\n)*agent-unreachable: .*DaemonSet.*systemctl`)),
+      };
+      expect(printed(await call("GC", keys))).toEqual(refusal);
+      expect(performance.now() - begun).toBeLessThan(1000);
+      for (const command of ["ADD", "CHECK"]) expect(printed(await call(command, keys))).toEqual(refusal);
+      expect(performance.now() - begun).toBeGreaterThan(2000);
+    },
+  );
 
-  it("G11: queues no DEL for an agent that has been away for minutes", async () => {
-    const keys = { agent_wait_seconds: 0 };
-    wasThere({ ageSeconds: 290 });
-    expect(printed(await call("DEL", keys))).toBe("agent-away-del");
-    wasThere({ ageSeconds: 310 });
-    expect(printed(await call("DEL", keys))).toBe("agent-away");
-    using _ = tryLockFile(join(directory.path, "agent.lock"));
-    expect(printed(await call("DEL", keys))).toBe("agent-away-del");
-  });
-
-  it("is told by a file of another boot that there is none", async () => {
+  it("is told by a file of another boot that there was none", async () => {
     writeFileSync(join(directory.path, "agent.json"), JSON.stringify({ bootId: "another", phase: "ready", ipam: "blocks" }));
-    for (const command of ["ADD", "DEL"]) expect(printed(await call(command))).toBe("no-agent");
+    expect(printed(await call("ADD", { agent_wait_seconds: 0 }))).toMatchObject({ output: expect.stringContaining("none was started") });
   });
 
-  it("fails an ADD that requires it with code 11, STATUS with code 50, and nothing else", async () => {
-    const keys = { agent: "require", agent_wait_seconds: 0 };
-    const text = async (command: string) => JSON.stringify(printed(await call(command, keys)));
-    expect(await text("ADD")).toMatch(/code\\": 11.*agent-unreachable/);
-    expect(await text("STATUS")).toMatch(/code\\": 50.*agent-unreachable/);
-    for (const command of ["DEL", "CHECK", "GC"]) expect(printed(await call(command, keys))).toBe("no-agent");
-  });
-
-  it("is heard of when its socket appears", async () => {
-    const adding = call("ADD", { agent: "require" });
+  it.each(["ADD", "CHECK"])("is heard of when its socket appears while %s waits", async (command) => {
+    const waiting = call(command);
     await serve(answer(200, "{}"));
-    expect(printed(await adding)).toEqual({ exit: 0, output: "{}" });
+    expect(printed(await waiting)).toEqual({ exit: 0, output: "{}" });
+  });
+
+  it("leaves a sandbox that is not there to the agent to judge", async () => {
+    await serve(answer(200, "{}"));
+    for (const command of ["ADD", "DEL"]) await call(command, {}, undefined, { CNI_NETNS: "/nowhere" });
+    expect(requests.map(({ sandbox }) => sandbox)).toEqual([undefined, undefined]);
   });
 });
 
 describe("what the plugin says itself, without asking", () => {
   it.each<[string, Record<string, unknown>, string | undefined]>([
     ["ADD", { agent: "always" }, undefined],
+    ["ADD", { agent: "auto" }, undefined],
     ["STATUS", { agent_wait_seconds: 201 }, undefined],
     ["DEL", { agent: 1 }, undefined],
     ["DEL", {}, "{"],
@@ -276,19 +244,24 @@ describe("what the plugin says itself, without asking", () => {
     ["NONSENSE", {}, undefined],
   ])("%s with %j %s", async (command, keys, text) => {
     await serve(answer(200, "{}"));
-    expect(printed(await call(command, keys, text))).toBe("no-agent");
+    expect(printed(await call(command, keys, text))).toBe("here");
     expect(requests).toHaveLength(0);
   });
 
-  it("a configuration that is too long for the agent", async () => {
+  it("refuses an ADD that is too long for the agent, and queues its DEL", async () => {
     await serve(answer(200, "{}"));
-    expect(printed(await call("ADD", { filler: "x".repeat(1 << 20) }))).toBe("no-agent");
-    expect(printed(await call("ADD", {}, undefined, { LONG: "x".repeat(1 << 20) }))).toBe("no-agent");
+    const keys = { agent_wait_seconds: 0 };
+    for (const long of [{ keys: { ...keys, filler: "x".repeat(1 << 20) } }, { keys, env: { LONG: "x".repeat(1 << 20) } }]) {
+      expect(printed(await call("ADD", long.keys, undefined, long.env))).toMatchObject({
+        output: expect.stringContaining("more than 1 MiB"),
+      });
+      expect(printed(await call("DEL", long.keys, undefined, long.env))).toBe("unplug");
+    }
     expect(requests).toHaveLength(0);
   });
 
   it("goes by the defaults where only ADD would refuse the value", async () => {
     await serve(answer(200, ""));
-    expect(printed(await call("DEL", { AGENT: "always", agent_wait_seconds: 999 }))).toEqual({ exit: 0, output: "" });
+    expect(printed(await call("DEL", { agent_wait_seconds: 999 }))).toEqual({ exit: 0, output: "" });
   });
 });
