@@ -12,7 +12,7 @@ export interface HostEnd {
 }
 
 export interface PolicyFacts {
-  /** What the agent says of itself. Absent where none answers: then a table in the kernel means that policy is on. */
+  /** Whether the agent enforces policy. Absent where none answers. */
   readonly isEnforced?: boolean;
   /** Whether an agent answers. */
   readonly isServed: boolean;
@@ -45,7 +45,7 @@ const NEXT = {
     "look who deleted it (nft monitor); an agent makes it again within a minute, or at once with: tortiectl repair node --yes",
   "policy-table-edited":
     "look who changed it (nft monitor); the agent mends it within a minute, or at once with: tortiectl repair node --yes",
-  "policy-table-left": "take it away with: tortiectl policy off; or start the agent with --policy auto",
+  "policy-table-left": "start the agent with --policy auto, or remove the table with: tortiectl policy off",
   "policy-endpoint-unknown":
     "see what the agent waits for with: tortiectl node status; without an agent, open the node with: tortiectl policy off",
   "policy-felix": "take Felix away (docs/how-to/migrate-from-calico.md), or give the agent --policy off",
@@ -61,18 +61,14 @@ export function policyFindings(facts: PolicyFacts): readonly PolicyFinding[] {
   return [...ofTable(facts), ...ofEndpoints(facts), ...ofNeighbours(facts), ...ofObjects(facts)];
 }
 
-/** Says whether policy is meant to be on. */
-export function isOn({ isEnforced, known }: Pick<PolicyFacts, "isEnforced" | "known">): boolean {
-  return isEnforced ?? known !== undefined;
-}
-
 function ofTable({ isEnforced, known, differences }: PolicyFacts): readonly PolicyFinding[] {
   if (isEnforced === true && known === undefined) {
     const message = "policy is on, but the kernel has no table inet tortie-policy: every pod of this node is open";
     return [finding("policy-table-missing", message)];
   }
-  if (isEnforced === false && known !== undefined) {
-    const message = "policy is off, but the kernel has a table inet tortie-policy: its pods stay as it says, and new ones are closed";
+  if (isEnforced !== true && known !== undefined) {
+    const state = isEnforced === false ? "policy is off" : "no agent answers";
+    const message = `${state}, but the kernel has a table inet tortie-policy: its pods stay as it says, and new ones are closed`;
     return [finding("policy-table-left", message)];
   }
   if (differences.length === 0) return [];
@@ -102,12 +98,11 @@ function ofNeighbours({ known, hasFelix, hasIpvs, hostEnds }: PolicyFacts): read
   ];
 }
 
-function ofObjects(facts: PolicyFacts): readonly PolicyFinding[] {
-  const { unread, unenforced, hasFelix } = facts;
+function ofObjects({ isEnforced, unread, unenforced, hasFelix }: PolicyFacts): readonly PolicyFinding[] {
   const kinds = unread.map(({ kind, atLeast }) => `${kind} (at least ${atLeast})`);
   return [
     ...(kinds.length > 0 && !hasFelix ? [finding("policy-unread", `objects exist that nobody enforces: ${enumerate(kinds)}`)] : []),
-    ...(unenforced !== undefined && !isOn(facts) && !hasFelix ? [finding("policy-unenforced", unenforced)] : []),
+    ...(unenforced !== undefined && isEnforced !== true && !hasFelix ? [finding("policy-unenforced", unenforced)] : []),
   ];
 }
 

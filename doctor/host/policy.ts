@@ -1,5 +1,5 @@
 /** Judges network policy on this host as `tortiectl policy check` does, from the kernel and from what the agent says. */
-import { isOn, type PolicyFacts, policyFindings, UNSAID } from "../policy.ts";
+import { type PolicyFacts, policyFindings, UNSAID } from "../policy.ts";
 import { readNodeFacts } from "../policy-facts.ts";
 import { count } from "../problem.ts";
 import { type Finding, failed, well } from "../report.ts";
@@ -19,8 +19,8 @@ export async function policy(view: HostView): Promise<readonly Finding[]> {
 }
 
 /** Says in one sentence how policy is where nothing is wrong with it. */
-export function summaryOf(facts: Pick<PolicyFacts, "isEnforced" | "known" | "hostEnds" | "hasFelix">): string {
-  const { hostEnds, hasFelix } = facts;
-  if (isOn(facts)) return `policy is enforced for ${count(hostEnds.length, "host end")}, and nothing weakens it that can be seen here`;
+export function summaryOf({ isEnforced, hostEnds, hasFelix }: Pick<PolicyFacts, "isEnforced" | "hostEnds" | "hasFelix">): string {
+  if (isEnforced === true)
+    return `policy is enforced for ${count(hostEnds.length, "host end")}, and nothing weakens it that can be seen here`;
   return hasFelix ? "Felix enforces policy on this node" : "policy is off on this node, and no object is known that asks for it";
 }

@@ -142,7 +142,7 @@ export async function showAgent(screen: Screen): Promise<void> {
   const pods = await Promise.all(Array.from({ length: PODS }, () => node.addPod()));
   await using agent = await Agent.start(node);
   screen.command(`tortie-node --run-dir ${agent.runDir}`);
-  const conf = localConf(node, { agent: "auto", agent_socket: agent.socket });
+  const conf = localConf(node, agent.netconf);
   const warm = await burst(node, "ADD", pods, conf);
   screen.claim(`all ${PODS} are attached`, warm.length === 0, warm);
   const removed = await burst(node, "DEL", pods, conf);
@@ -155,7 +155,7 @@ export async function showAgent(screen: Screen): Promise<void> {
   await agent.kill();
   await agent.restart();
   const killed = await running;
-  screen.claim(`no ADD has failed: the plugins asked again, or worked by themselves`, killed.length === 0, killed);
+  screen.claim("no ADD has failed: the plugins waited for the agent and asked again", killed.length === 0, killed);
   const links = (await node.ip("-j", "link", "show", "type", "veth")).map(({ ifname }) => ifname);
   screen.claim(`the node has exactly ${PODS} links`, links.length === PODS, links);
 

@@ -126,13 +126,13 @@ describe("pods of a real kubelet", () => {
 const COUNTS = (process.env.TORTIE_KUBELET_PODS ?? "20,60").split(",").map(Number);
 /**
  * With an agent, without, and by the reference plugins. A count may be named several times, for a median:
- * `TORTIE_KUBELET_PODS=20,20,20 TORTIE_KUBELET_WAYS=auto,peer`.
+ * `TORTIE_KUBELET_PODS=20,20,20 TORTIE_KUBELET_WAYS=require,peer`.
  */
-const WAYS = (process.env.TORTIE_KUBELET_WAYS ?? "auto,off").split(",");
+const WAYS = (process.env.TORTIE_KUBELET_WAYS ?? "require,off").split(",");
 
 async function prepare(way: string): Promise<() => void> {
   if (way === "peer") return plugins.preferPeer();
-  await plugins.install(way === "off" ? "off" : "auto");
+  await plugins.install(way === "off" ? "off" : "require");
   return () => undefined;
 }
 

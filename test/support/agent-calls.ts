@@ -49,7 +49,8 @@ export function callBody(conf: unknown, options: CallOptions = {}): CniCallBody 
     ...(args === undefined ? {} : { args }),
     path: options.path ?? BIN_DIR,
     ...(netns === undefined ? {} : { netns }),
-    stdin: typeof conf === "string" ? conf : JSON.stringify(conf),
+    // A plugin hands over the calls of such lists alone.
+    stdin: typeof conf === "string" ? conf : JSON.stringify({ agent: "require", ...Object(conf) }),
     env: options.env ?? {},
   };
 }

@@ -2,7 +2,7 @@
 import { AgentApiError, AgentClient } from "../../../agent/api/client.ts";
 import { HostSockets } from "../../../dataplane/netlink/host-sockets.ts";
 import { summaryOf } from "../../../doctor/host/policy.ts";
-import { isOn, type PolicyFacts, policyFindings, UNSAID } from "../../../doctor/policy.ts";
+import { type PolicyFacts, policyFindings, UNSAID } from "../../../doctor/policy.ts";
 import { readNodeFacts } from "../../../doctor/policy-facts.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import type { AgentOptions } from "../ask-agent.ts";
@@ -17,7 +17,7 @@ export async function check({ socket, json }: AgentOptions, terminal: Terminal):
   using host = new HostSockets();
   const facts = { ...readNodeFacts(host, process.env), ...asked };
   const findings = policyFindings(facts);
-  if (json) terminal.out(JSON.stringify({ enforced: isOn(facts), endpoints: facts.hostEnds.length, findings }, undefined, 2));
+  if (json) terminal.out(JSON.stringify({ enforced: facts.isEnforced === true, endpoints: facts.hostEnds.length, findings }, undefined, 2));
   else {
     const { red, dim, green } = terminal.colors;
     for (const { kind, message, next } of findings) {

@@ -32,7 +32,7 @@ export async function setUpStage(): Promise<Stage> {
   const whole = linkWholeProgram(BIN_DIR);
   const namespaces = Array.from({ length: BURST }, (_, index) => `bench-${process.pid}-${index}`);
   for (const name of namespaces) execFileSync("ip", ["netns", "add", name]);
-  const plugin = (name: string, bin: string, agent: "require" | "auto"): Contender => ({
+  const plugin = (name: string, bin: string, agent: "require" | "off"): Contender => ({
     name,
     executable: join(bin, "tortie"),
     path: bin,
@@ -58,9 +58,9 @@ export async function setUpStage(): Promise<Stage> {
     peer: { name: "ptp + host-local", executable: "/usr/lib/cni/ptp", path: "/usr/lib/cni", netconf: JSON.stringify(peer) },
     call: (command, pod, round) => ({ command, containerId: `${round}-${pod}`, netns: `/run/netns/${namespaces[pod]}` }),
     withAgent: (resident) => ({ ...plugin("with the agent", BIN_DIR, "require"), ...(resident === undefined ? {} : { resident }) }),
-    direct: plugin("without agent", BIN_DIR, "auto"),
+    direct: plugin("without agent", BIN_DIR, "off"),
     wholeWithAgent: plugin("with the agent, the TypeScript program alone", whole.directory, "require"),
-    wholeDirect: plugin("without agent, the TypeScript program alone", whole.directory, "auto"),
+    wholeDirect: plugin("without agent, the TypeScript program alone", whole.directory, "off"),
     async startAgent() {
       rmSync(RUN_DIRECTORY, { recursive: true, force: true });
       const resident = await startResident(RUN_DIRECTORY, ["--node-name", NODE]);

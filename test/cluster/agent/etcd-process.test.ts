@@ -108,7 +108,7 @@ async function webPod(): Promise<EtcdCall> {
 }
 
 describe("an agent on etcd", () => {
-  it("gives containers that come at once addresses of their own, beside plugins without it on the same blocks", async () => {
+  it("gives containers that come at once addresses of their own, beside plugins that serve another list on the same blocks", async () => {
     await using world = await World.create();
     await world.sandboxes(BURST);
     const beside = (index: number) => ({ keys: index % 4 === 0 ? { agent: "off" } : {} });

@@ -34,7 +34,7 @@ export class InstalledPlugins implements AsyncDisposable {
    *
    * @param agent whether executables hand their calls to an agent: key `agent` of the configuration
    */
-  async install(agent: "auto" | "off" = "auto"): Promise<void> {
+  async install(agent: "require" | "off" = "require"): Promise<void> {
     for (const plugin of PLUGINS) cpSync(join("/usr/lib/cni", plugin), join(this.#host.pluginSource, plugin));
     this.#host.addServiceAccount(await this.#cluster.tokenFor("admin"), readFileSync(this.#cluster.caPath, "utf8"));
     const { exit, log } = await this.#host.install({

@@ -283,14 +283,14 @@ describe("The caller of an ADD", () => {
     await expectClean();
   });
 
-  it("whose IPAM plugin the agent does not see serves the call itself", async () => {
+  it("whose IPAM plugin the agent does not see is refused", async () => {
     const conf = confOf({ ipam: { type: "of-another-mount-namespace" } });
     const pod = await node.addPod();
 
     const refused = await callAgent(agent, "add", conf, { pod });
-    const printed = await node.cni("ADD", { pod, conf: { ...conf, agent: "auto", agent_socket: agent.socket } });
+    const printed = await node.cni("ADD", { pod, conf: { ...conf, ...agent.netconf } });
 
-    expect(refused).toMatchObject({ status: 421, text: expect.stringContaining("delegate-elsewhere") });
+    expect(refused).toMatchObject({ status: 500, text: expect.stringContaining("delegate-not-found") });
     expect(printed).toMatchObject({ exit: 1, stdout: expect.stringContaining("delegate-not-found") });
     await expectClean();
   });

@@ -61,7 +61,7 @@ const agent = fresh(() => Agent.start(node));
 describe("The call socket", () => {
   it("adds, checks and deletes for a caller that reads no configuration", async () => {
     const pod = await node.addPod();
-    const conf = localConf(node, { cniVersion: "1.1.0" });
+    const conf = localConf(node, { cniVersion: "1.1.0", agent: "require" });
     const sandbox = pod.netnsPath;
     const ownIpam = 4 + 8;
 
@@ -78,8 +78,9 @@ describe("The call socket", () => {
 
   it("hands a call back that its caller must serve, and does nothing", async () => {
     const sandbox = (await node.addPod()).netnsPath;
-    const conf = localConf(node);
+    const conf = localConf(node, { agent: "require" });
     for (const change of [
+      { agent: undefined },
       { agent: "off" },
       { agent_socket: "/elsewhere/tortie.sock" },
       { agent_timeout_seconds: 1 },

@@ -69,7 +69,7 @@ describe("the health of an agent on the local store", () => {
 
     await agent.kill();
     const other = await node.addPod("other");
-    expect(await node.cni("DEL", { pod: other, containerId: "other", conf: { ...conf, agent: "auto" } })).toMatchObject({ exit: 0 });
+    expect(await node.cni("DEL", { pod: other, containerId: "other", conf })).toMatchObject({ exit: 0 });
     await agent.restart();
     expect(await figures()).toContain('tortie_restore_endpoints{outcome="ready"} 1');
     await agent.until("the queue to be empty", async () => (await figures()).includes("tortie_delete_queue_length 0"));

@@ -1,6 +1,4 @@
 /** What becomes of policy where Felix's chains come while it is on, and go again: a real agent, a real kernel, real packets. */
-import { existsSync } from "node:fs";
-import { join } from "node:path";
 import { fresh } from "../../support/fixtures.ts";
 import { eventually, PolicyAgentNode, policy } from "../../support/policy-agent.ts";
 import { reach } from "../../support/policy-node.ts";
@@ -13,7 +11,6 @@ const STANDS_DOWN = "policy is not enforced by Tortie: Felix's chains are in the
 const nft = (...args: readonly string[]) => world.node.run(["/usr/sbin/nft", ...args]);
 const felixComes = () => nft("add table ip filter; add chain ip filter cali-FORWARD");
 const felixGoes = () => nft("delete chain ip filter cali-FORWARD");
-const isSaid = () => existsSync(join(world.agent.runDir, "policy.json"));
 
 async function check(): Promise<unknown> {
   const { json } = await world.agent.request("GET", "/healthz");
@@ -37,13 +34,11 @@ describe("an agent that enforces policy, when Felix's chains come", () => {
     expect(await eventually("timeout", judged)).toBe("timeout");
     const before = { table: await world.table(), watches: await watches() };
     expect(before.watches).toBeGreaterThan(0);
-    expect(isSaid()).toBe(true);
 
     for (let times = 1; times <= 2; times++) {
       await felixComes();
       expect(await eventually("ok", judged)).toBe("ok");
-      await world.agent.until("the file to go", () => !isSaid());
-      expect(await world.table()).toBe("");
+      expect(await eventually("", () => world.table())).toBe("");
       expect(await check()).toMatchObject({ state: "warning", message: STANDS_DOWN, next: expect.stringContaining("--policy off") });
       expect(count(`error ${STANDS_DOWN}`)).toBe(times);
       // Nobody judges a new pod, and its ADD does not wait for anybody.
@@ -53,7 +48,6 @@ describe("an agent that enforces policy, when Felix's chains come", () => {
 
       await felixGoes();
       expect(await eventually("timeout", judged)).toBe("timeout");
-      expect(isSaid()).toBe(true);
       expect(await world.table()).toBe(before.table);
       expect(await check()).toMatchObject({ state: "ok" });
       expect(await watches()).toBe(before.watches);

@@ -150,7 +150,7 @@ interface Kind {
  */
 async function play(kind: Kind, [server, client]: readonly [AttachedPod, AttachedPod], judge: (seen: Seen) => void): Promise<void> {
   const { before = async () => {}, meanwhile = async () => {}, isIgnorant = false } = kind;
-  const conf = isIgnorant ? localConf(world.node, { ipam: dualIpam("46") }) : { ...world.conf, agent: "auto", agent_wait_seconds: 30 };
+  const conf = isIgnorant ? localConf(world.node, { ipam: dualIpam("46") }) : { ...world.conf, agent_wait_seconds: 30 };
   const seconds = isIgnorant ? CLOSED_SECONDS : SECONDS;
   using pods = start(undefined, "pods", server.address[4], ...[FORBIDDEN, ALLOWED, LISTENED, seconds].map(String));
   using flood = start(client.pod, "flood", String(LISTENED));

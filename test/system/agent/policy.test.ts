@@ -1,6 +1,3 @@
-/** What an agent with a directory of policies enforces, end to end: a real agent, a real kernel, real packets. */
-import { existsSync } from "node:fs";
-import { join } from "node:path";
 import { fresh } from "../../support/fixtures.ts";
 import { type AttachedPod, eventually, got, isGrowing, PolicyAgentNode, policy } from "../../support/policy-agent.ts";
 import { reach } from "../../support/policy-node.ts";
@@ -100,9 +97,5 @@ describe("an agent with a directory of policies", () => {
       expect(await eventually(wanted, () => reach(web, client, "tcp", 80))).toBe(wanted);
       for (const pod of [web, client]) await strict.detach(pod);
     }
-  });
-
-  it("says that policy is on in a file that plugins read", async () => {
-    await world.agent.until("the file", () => existsSync(join(world.agent.runDir, "policy.json")));
   });
 });

@@ -16,8 +16,6 @@ async function inNode<T>(work: string): Promise<T> {
       const { PolicyTable } = await import("${process.cwd()}/dataplane/nftables/policy/policy-table.ts");
       const { readNodeFacts } = await import("${process.cwd()}/doctor/policy-facts.ts");
       const { policyFindings } = await import("${process.cwd()}/doctor/policy.ts");
-      const { writePolicyFile, removePolicyFile } = await import("${process.cwd()}/handover/policy-file.ts");
-      const policyFile = ${JSON.stringify(join(node.dir, "policy.json"))};
       const table = new PolicyTable(host, { prefixes: ["cali"], logGroup: 4789 });
       const closed = { addresses: [], ingress: new Map(), egress: new Map() };
       const state = { endpoints: new Map([["cali1", closed], ["cali2", closed]]), addresses: new Map(), blocks: [] };
@@ -28,12 +26,12 @@ async function inNode<T>(work: string): Promise<T> {
   return answer.value as T;
 }
 
-const enforce = () => inNode("writePolicyFile({ policyFile }, { prefixes: ['cali'] }); await table.replace(state);");
+const enforce = () => inNode("await table.replace(state);");
 
 /** @param more facts that come from elsewhere than the kernel's state alone */
 async function found(more = "{}"): Promise<readonly string[]> {
   const findings = await inNode<readonly PolicyFinding[]>(`
-    const facts = { ...readNodeFacts(host, policyFile, {}), isServed: true, differences: [], unread: [], unenforced: undefined };
+    const facts = { ...readNodeFacts(host, {}), isServed: true, isEnforced: true, differences: [], unread: [], unenforced: undefined };
     return policyFindings({ ...facts, ...${more} });`);
   return findings.map(({ kind, message }) => `${kind}: ${message}`);
 }
@@ -85,12 +83,12 @@ it.each([
   expect(await found(DIFFERENCES)).toEqual([]);
 });
 
-it("a table that was left is found once nobody says that policy is on, and not once the node was opened", async () => {
-  await inNode("removePolicyFile({ policyFile });");
-  expect(await found()).toEqual([expect.stringContaining("policy-table-left: ")]);
+it("a table that was left is found once the agent says that policy is off, and not once the node was opened", async () => {
+  const off = "{ isEnforced: false }";
+  expect(await found(off)).toEqual([expect.stringContaining("policy-table-left: ")]);
 
   await inNode("await table.remove();");
-  expect(await found()).toEqual([]);
+  expect(await found(off)).toEqual([]);
 });
 
 it("a host end that nobody has spoken for is found, and not once somebody has", async () => {
@@ -140,7 +138,7 @@ it("an uninstallation opens the node, and says so once", async () => {
     });
   expect((await uninstall()).stdout).toContain("table inet tortie-policy is removed");
 
-  expect(await found()).toEqual([]);
+  expect(await found("{ isServed: false, isEnforced: undefined }")).toEqual([]);
   expect((await node.run(["/usr/sbin/nft", "list", "tables"])).stdout).not.toContain("tortie-policy");
   const again = await uninstall();
   expect(again).toMatchObject({ exit: 0, stdout: expect.not.stringContaining("policy") });

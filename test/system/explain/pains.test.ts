@@ -77,7 +77,7 @@ it("pain 5: a DEL that cannot finish waits for the agent, does not fail, and is 
   here.agent = agent;
   const web = await here.add("web", "aa11");
   await agent.kill();
-  const conf = { ...here.conf, agent: "auto", agent_socket: agent.socket, agent_wait_seconds: 1 };
+  const conf = { ...here.conf, ...agent.netconf };
   const deleted = await here.node.cni("DEL", { pod: web.pod, conf, containerId: "aa11", args: web.args });
 
   const waiting = await here.explain("container", "aa11");

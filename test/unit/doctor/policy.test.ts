@@ -47,7 +47,8 @@ describe("The judgement of policy on a node", () => {
   });
 
   it("names what is concerned, and says that no agent can help", () => {
-    const [finding] = found({ known: new Set(["cali1"]), isServed: false });
+    const [left, finding] = found({ known: new Set(["cali1"]), isServed: false, isEnforced: undefined });
+    expect(left).toMatchObject({ kind: "policy-table-left", message: expect.stringContaining("no agent answers, but the kernel") });
     expect(finding?.message).toBe(
       "1 pod is closed because nobody has said what they may do (cali2), and no agent is there to speak for them",
     );

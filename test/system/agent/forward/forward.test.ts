@@ -1,5 +1,5 @@
-/** Calls of the main plugin on a node with a real agent: forwarded, waited for, served beside it (A§3.10, A§11.3, A§11.6). */
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+/** Calls of the main plugin on a node with a real agent: forwarded, waited for, queued (A§3.10, A§11.3, A§11.5). */
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileKey } from "../../../../lib/cni/attachment-id.ts";
 import { Agent } from "../../../support/agent.ts";
@@ -8,13 +8,12 @@ import { fresh } from "../../../support/fixtures.ts";
 import { until } from "../../../support/kubernetes/until.ts";
 import { holdLock } from "../../../support/lock-holder-process.ts";
 import { BIN_DIR, type CniRun, Node } from "../../../support/node.ts";
-import { expectNothingLeft, readStore } from "../../../support/store.ts";
+import { readStore } from "../../../support/store.ts";
 
 function confOf(node: Node, agent: Agent, change: Readonly<Record<string, unknown>> = {}): Record<string, unknown> {
   return localConf(node, { cniVersion: "1.1.0", ...agent.netconf, ...change });
 }
 
-const ATTACHMENT = { network: "net1", "container-id": "cid1", ifname: "eth0" };
 const node = fresh(Node.create);
 
 describe("a call on a node with an agent", () => {
@@ -52,9 +51,9 @@ describe("a call on a node with an agent", () => {
     expect(await node.cni("DEL", { pod, conf })).toMatchObject({ exit: 0 });
     expect((await readStore(node)).allocated).toEqual([]);
 
-    // A plugin that is to run as a program of its own is one that the agent does not see.
+    // A plugin that is to run as a program of its own must be one that the agent sees.
     const apart = { ...conf, ipam: { ...Object(conf.ipam), in_process: false } };
-    expect(await node.cni("ADD", { pod, conf: apart })).toMatchObject({ exit: 1, stdout: expect.stringContaining("delegate-elsewhere") });
+    expect(await node.cni("ADD", { pod, conf: apart })).toMatchObject({ exit: 1, stdout: expect.stringContaining("delegate-not-found") });
   });
 
   it("goes on after GC in the agent", async () => {
@@ -76,17 +75,21 @@ describe("a call on a node with an agent", () => {
 });
 
 describe("a call on a node whose agent is away", () => {
-  it("A-A13: does not wait where no agent was ever installed, nor with agent off", async () => {
-    const conf = localConf(node, { agent_socket: join(node.dir, "run/tortie.sock"), agent_wait_seconds: 200 });
-    expect(await node.cni("ADD", { pod: await node.addPod(), conf })).toMatchObject({
-      exit: 0,
-      stderr: expect.not.stringContaining("waiting"),
-    });
-    const off = await node.cni("ADD", { containerId: "cid2", pod: await node.addPod(), conf: { ...conf, agent: "off" } });
-    expect(off).toMatchObject({ exit: 0, stderr: expect.not.stringContaining("waiting") });
+  it("A-A13: is the plugin's own without the key, and with agent off, whatever is there", async () => {
+    await using agent = await Agent.start(node);
+    const confs = [
+      localConf(node, { agent_socket: agent.socket, agent_wait_seconds: 200 }),
+      localConf(node, { agent_socket: join(node.dir, "nowhere/tortie.sock"), agent: "off", agent_wait_seconds: 200 }),
+    ];
+    for (const [index, conf] of confs.entries()) {
+      const run = await node.cni("ADD", { containerId: `cid${index}`, pod: await node.addPod(), conf });
+      expect(run).toMatchObject({ exit: 0, stderr: expect.not.stringContaining("waiting") });
+    }
+    expect(agent.log).not.toContain("command=ADD");
+    expect(await endpointsOf(agent)).toEqual([]);
   });
 
-  it("A-A12: fails an ADD that requires it with code 11, naming the wait, and STATUS with code 50", async () => {
+  it("A-A11, A-A12: fails an ADD with code 11, naming the wait and where to look, and lets STATUS succeed", async () => {
     const conf = localConf(node, {
       cniVersion: "1.1.0",
       agent: "require",
@@ -97,10 +100,8 @@ describe("a call on a node whose agent is away", () => {
     expect(run).toMatchObject({ exit: 1, json: { code: 11, details: expect.stringContaining("agent-unreachable") } });
     expect(run.json).toMatchObject({ msg: expect.stringMatching(/no agent answered at .* within \d+ s \(none was started/) });
     expect(run.stderr).toContain("waiting up to 1 s");
-    expect(await node.cni("STATUS", { conf })).toMatchObject({
-      exit: 1,
-      json: { code: 50, details: expect.stringContaining("agent-unreachable") },
-    });
+    expect(run.json).toMatchObject({ details: expect.stringMatching(/DaemonSet.*systemctl status tortie-node/) });
+    expect(await node.cni("STATUS", { conf })).toMatchObject({ exit: 0, stdout: "" });
     await node.expectClean();
   });
 
@@ -113,73 +114,27 @@ describe("a call on a node whose agent is away", () => {
     expect(agent.log).toContain("command=ADD");
   });
 
-  it("A-A11: is served in direct mode after a short wait, recorded for the agent", async () => {
+  it("X3: a DEL does not unplug an attachment while another process works on it", async () => {
     await using agent = await Agent.start(node);
-    const conf = confOf(node, agent, { agent: "auto", agent_wait_seconds: 1 });
-    await agent.stop();
-    const pod = await node.addPod();
-    const added = await node.cni("ADD", { pod, conf });
-    expect(added).toMatchObject({ exit: 0, stderr: expect.stringContaining("served without the agent") });
-    expect(readdirSync(join(agent.runDir, "direct"))).toEqual([expect.stringMatching(/^[0-9a-f]{64}\.json$/)]);
-    expect(await node.cni("CHECK", { pod, conf: { ...conf, prevResult: added.json } })).toMatchObject({ exit: 0 });
-
-    await agent.restart();
-    expect(readdirSync(join(agent.runDir, "direct"))).toEqual([]);
-    expect(await endpointsOf(agent)).toEqual([
-      expect.objectContaining({ status: expect.objectContaining({ state: "ready", attachment: ATTACHMENT }) }),
-    ]);
-    expect(await node.cni("ADD", { pod, conf })).toMatchObject({ exit: 0, stdout: added.stdout });
-    expect(await node.cni("DEL", { pod, conf })).toMatchObject({ exit: 0 });
-    expect(await endpointsOf(agent)).toEqual([]);
-    await expectNothingLeft(node);
-  });
-
-  it("X3: is not served in direct mode while another process works on its attachment", async () => {
-    await using agent = await Agent.start(node);
-    await agent.stop();
     const log = join(node.dir, "cni.log");
-    const conf = confOf(node, agent, { agent: "off", log_file_path: log });
+    const conf = confOf(node, agent, { log_file_path: log });
+    const pod = await node.addPod();
+    expect(await node.cni("ADD", { pod, conf })).toMatchObject({ exit: 0 });
+    await agent.kill();
     const lock = fileKey({ network: "net1", containerId: "cid1", ifname: "eth0" }).slice(0, 3);
-    mkdirSync(join(agent.runDir, "attachments"), { recursive: true });
     using holder = await holdLock(join(agent.runDir, "attachments", lock), 300);
     let isDone = false;
-    const adding = node.cni("ADD", { pod: await node.addPod(), conf }).finally(() => {
+    const deleting = node.cni("DEL", { pod, conf }).finally(() => {
       isDone = true;
     });
     const isWaiting = () => existsSync(log) && readFileSync(log, "utf8").includes("waiting for the attachment's lock");
-    await until("the ADD waits for the lock, or ends", () => isDone || isWaiting());
+    await until("the DEL waits for the lock, or ends", () => isDone || isWaiting());
     expect(isDone).toBe(false);
-    await node.expectClean();
+    expect((await node.leftovers()).links).toHaveLength(1);
     holder.kill("SIGKILL");
-    expect(await adding).toMatchObject({ exit: 0 });
-  });
-
-  it("leaves no record of what direct mode added and deleted", async () => {
-    await using agent = await Agent.start(node);
-    const conf = confOf(node, agent, { agent: "off" });
-    await agent.stop();
-    const pod = await node.addPod();
-    expect(await node.cni("ADD", { pod, conf })).toMatchObject({ exit: 0 });
-    expect(await node.cni("DEL", { pod, conf })).toMatchObject({ exit: 0 });
-    expect(readdirSync(join(agent.runDir, "direct"))).toEqual([]);
-    await node.expectClean();
-    expect(await readStore(node)).toMatchObject({ allocated: [], handles: [] });
-  });
-
-  it("leaves no record of an ADD that failed", async () => {
-    await using agent = await Agent.start(node);
-    await agent.stop();
-    const run = await node.cni("ADD", { pod: await node.addPod(), conf: confOf(node, agent, { agent: "off", mtu: 10 }) });
-    expect(run).toMatchObject({ exit: 1, json: { details: expect.stringContaining("mtu-invalid") } });
-    expect(readdirSync(join(agent.runDir, "direct"))).toEqual([]);
-  });
-
-  it("does without it where the file it left is of another boot", async () => {
-    await using agent = await Agent.start(node);
-    await agent.kill();
-    writeFileSync(join(agent.runDir, "agent.json"), JSON.stringify({ ...agent.file(), bootId: "another" }));
-    const run = await node.cni("ADD", { pod: await node.addPod(), conf: confOf(node, agent, { agent: "auto" }) });
-    expect(run).toMatchObject({ exit: 0, stderr: expect.not.stringContaining("waiting") });
+    expect(await deleting).toMatchObject({ exit: 0 });
+    await agent.restart();
+    await until("the queue is empty", () => queueOf(agent).length === 0);
   });
 });
 
@@ -217,17 +172,6 @@ describe("DEL while the agent is away", () => {
 
   it("A-D06: of an attachment that nobody knows, without a sandbox, is a success and leaves nothing", async () => {
     expect(await node.cni("DEL", { conf: confOf(node, agent), containerId: "never" })).toMatchObject({ exit: 0, stdout: "" });
-  });
-
-  it("is served in direct mode when the queue cannot be written", async () => {
-    const conf = confOf(node, agent, { agent_wait_seconds: 0 });
-    const pod = await node.addPod();
-    expect(await node.cni("ADD", { pod, conf: { ...conf, agent_wait_seconds: 60 } })).toMatchObject({ exit: 0 });
-    await agent.kill();
-    rmSync(join(agent.runDir, "deletequeue"), { recursive: true });
-    writeFileSync(join(agent.runDir, "deletequeue"), "no directory");
-    expect(await node.cni("DEL", { pod, conf })).toMatchObject({ exit: 0, stderr: expect.stringContaining("cannot be written") });
-    await expectNothingLeft(node);
   });
 });
 

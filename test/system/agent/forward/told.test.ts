@@ -1,11 +1,11 @@
-/** What the agent learns of a DEL or a GC that a plugin served beside it, and what a DEL that waits for it says (A§11.5, A§11.6). */
+/** Content of a queued DEL (A§11.5). */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Agent } from "../../../support/agent.ts";
 import { localConf } from "../../../support/conf.ts";
 import { fresh } from "../../../support/fixtures.ts";
 import { Node } from "../../../support/node.ts";
-import { expectNothingLeft, readStore } from "../../../support/store.ts";
+import { readStore } from "../../../support/store.ts";
 
 const node = fresh(Node.create);
 const agent = fresh(() => Agent.start(node));
@@ -17,27 +17,7 @@ async function restart(): Promise<void> {
   await agent.until("the queue is empty", () => agent.queue.length === 0);
 }
 
-describe("an agent that was away", () => {
-  it.each([
-    ["a DEL with agent off", "DEL", { agent: "off" }],
-    ["a GC", "GC", { "cni.dev/valid-attachments": [] }],
-  ])("G3: does not make again what %s has removed", async (_, verb, change) => {
-    const conf = localConf(node, { cniVersion: "1.1.0", ...agent.netconf, agent: "auto", agent_wait_seconds: 1 });
-    const pod = await node.addPod();
-    expect(await node.cni("ADD", { pod, conf })).toMatchObject({ exit: 0 });
-    await agent.stop();
-
-    expect(await node.cni(verb, { ...(verb === "DEL" ? { pod } : {}), conf: { ...conf, ...change } })).toMatchObject({
-      exit: 0,
-      stdout: "",
-    });
-    expect(agent.queue).toHaveLength(1);
-    await restart();
-
-    await expectNothingLeft(node);
-    expect((await agent.request("GET", "/endpoint")).json).toEqual([]);
-  });
-
+describe("an agent that was unavailable", () => {
   it("S14: finds in a queued DEL the variables that decide something, and no other of the runtime's", async () => {
     const conf = localConf(node, { cniVersion: "1.1.0", ...agent.netconf, agent_wait_seconds: 1 });
     const pod = await node.addPod();

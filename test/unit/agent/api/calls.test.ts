@@ -11,7 +11,7 @@ import { decodeAnswer, encodeCall, FLAGS } from "../../../../handover/call-frame
 import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
 const DONE: Answer = { status: 200, body: "done", endpoint: 7, warnings: 2 };
-const STDIN = '{"name": "net1", "cniVersion": "1.1.0"}';
+const STDIN = '{"name": "net1", "cniVersion": "1.1.0", "agent": "require"}';
 
 const directory = fresh(() => new TemporaryDirectory());
 let server: Served | undefined;
@@ -95,9 +95,10 @@ describe("The call socket", () => {
   });
 
   it.each<[string, Sent]>([
+    ["no agent", { stdin: '{"name": "net1"}' }],
     ["agent: off", { stdin: '{"name": "net1", "agent": "off"}' }],
-    ["another agent's socket", { stdin: '{"name": "net1", "agent_socket": "/elsewhere/tortie.sock"}' }],
-    ["an IPAM plugin of another's", { stdin: '{"name": "net1", "ipam": {"type": "host-local"}}' }],
+    ["another agent's socket", { stdin: '{"name": "net1", "agent": "require", "agent_socket": "/elsewhere/tortie.sock"}' }],
+    ["an IPAM plugin of another's", { stdin: '{"name": "net1", "agent": "require", "ipam": {"type": "host-local"}}' }],
     ["an unknown operation", { env: { CNI_COMMAND: "MAKE" } }],
     ["VERSION", { env: { CNI_COMMAND: "VERSION" } }],
     ["a missing variable", { env: { CNI_IFNAME: "" } }],
@@ -119,7 +120,7 @@ describe("The call socket", () => {
     });
     const env = { TORTIE_SOCK: join(directory.path, "tortie.sock") };
     for (const type of ["tortie-ipam", "calico-ipam", "tortie-host-scope"]) {
-      const stdin = JSON.stringify({ name: "net1", ipam: { type } });
+      const stdin = JSON.stringify({ name: "net1", agent: "require", ipam: { type } });
       for (const flags of [FLAGS.ownTortieIpam, FLAGS.ownCalicoIpam, FLAGS.ownIpam]) {
         expect(await ask(message({ flags, env, stdin }))).toBe("200 done");
       }
