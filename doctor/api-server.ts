@@ -1,6 +1,7 @@
 /** Asks an API server what is neither an object nor a list: which time it is there, and for how long it believes us. */
 import { X509Certificate } from "node:crypto";
 import { endOf } from "../installer/kubeconfig.ts";
+import { wordOfTransport } from "../lib/datastore/kubernetes/resource-api.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import { ApiConnection } from "../lib/kubernetes/client/connection.ts";
 import { TransportError } from "../lib/kubernetes/client/transport-error.ts";
@@ -15,7 +16,7 @@ export interface ServerDate {
   readonly aheadMs: number;
 }
 
-/** @throws TortieError `datastore-unavailable` when no answer comes, or one without a date */
+/** @throws TortieError `datastore-unavailable`, `datastore-untrusted`, `datastore-answer-foreign` when no answer comes, or one without a date */
 export async function dateOf(config: ApiConfig): Promise<ServerDate> {
   using connection = new ApiConnection(config);
   try {
@@ -29,7 +30,7 @@ export async function dateOf(config: ApiConfig): Promise<ServerDate> {
     return { status, aheadMs: now - (date + 500) };
   } catch (error) {
     if (error instanceof TransportError)
-      throw new TortieError("datastore-unavailable", `GET ${connection.server}/version: ${error.message}`, { cause: error });
+      throw new TortieError(wordOfTransport(error), `GET ${connection.server}/version: ${error.message}`, { cause: error });
     throw error;
   }
 }

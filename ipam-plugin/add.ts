@@ -5,6 +5,7 @@
 import { formatPrefix, type Prefix } from "../lib/addresses/address.ts";
 import type { CniResult, CniRoute } from "../lib/cni/protocol.ts";
 import { checkPolicyType } from "../lib/config/datastore-choice.ts";
+import { assertNodeName } from "../lib/config/node-name.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import { isSubdomain } from "../lib/system/subdomain.ts";
 import { checkIdentity } from "../lib/workload/identity.ts";
@@ -66,7 +67,7 @@ export function printedRoutes({ addresses, hasRoutes }: Pick<IpamAddition, "addr
   return hasRoutes ? addresses.map((address) => ({ dst: formatPrefix(address) })) : [];
 }
 
-/** @throws TortieError `netconf-value`, `identity-invalid` */
+/** @throws TortieError `netconf-value`, `identity-invalid`, `nodename-invalid` */
 function checkAdd(
   workload: Workload,
   { request, config, datastore: type, nodeName }: IpamCall,
@@ -76,6 +77,7 @@ function checkAdd(
   // Where endpoints have their own rules, the main plugin keeps to them: a handle takes any name there.
   if (datastore.traits.takesNames === "handles") checkIdentity(workload.identity, request.network, datastore.traits);
   if (datastore.traits.nodesAreObjects) checkNode(nodeName);
+  assertNodeName(nodeName);
 }
 
 /** Refuses in Calico's words a name that neither a node nor an affinity can have (recordings node-name-capital, long-node-260). */

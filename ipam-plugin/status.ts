@@ -72,6 +72,8 @@ export function unavailable(what: string, cause: unknown): TortieError {
 export interface Finding {
   readonly kind: "pool-missing" | "exhausted" | "paused" | "unreachable";
   readonly message: string;
+  /** What kept the datastore from answering. */
+  readonly error?: DatastoreError;
 }
 
 /** Describes a family that the configuration switches on, and the pools that it names. */
@@ -112,7 +114,7 @@ export async function ipamFindings({ config, nodeName }: FindingsCall, host: Ipa
     const found = await findingsIn(config, host, operation, pools, isFull);
     return [...(isPaused ? [{ kind: "paused", message: "ClusterInformation says datastoreReady: false" } as const] : []), ...found];
   } catch (error) {
-    if (error instanceof DatastoreError) return [{ kind: "unreachable", message: error.message }];
+    if (error instanceof DatastoreError) return [{ kind: "unreachable", message: error.message, error }];
     throw error;
   }
 }

@@ -16,7 +16,7 @@ import { refuseOwnNamespace } from "../lib/cni/request.ts";
 import { checkFeaturesForPlainContainer, checkForAdd } from "../lib/config/add-checks.ts";
 import { chooseDatastore } from "../lib/config/datastore-choice.ts";
 import type { DatastoreType, NetworkConfig } from "../lib/config/decode.ts";
-import { checkNodenameFile, nodeName, resolveMtu } from "../lib/config/node-name.ts";
+import { nodeName, resolveMtu } from "../lib/config/node-name.ts";
 import { type Traits, traitsOf } from "../lib/datastore/datastore.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import type { Logger } from "../lib/log/logger.ts";
@@ -180,10 +180,9 @@ export function resolveAddCall(networkCall: NetworkCall | AttachmentCall): AddCa
 /**
  * Checks what must hold for any ADD of this configuration; STATUS asks for it too.
  * @returns the MTU
- * @throws TortieError `netconf-value`, `nodename-file-missing`, `mtu-file-invalid`
+ * @throws TortieError `netconf-value`, `mtu-file-invalid`
  */
 export function assertAddPossible({ config, datastore }: Pick<NetworkCall, "config" | "datastore">): number {
-  checkNodenameFile(config, datastore);
   const mtu = resolveMtu(config);
   checkForAdd(config, datastore);
   return mtu;

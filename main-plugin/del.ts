@@ -9,13 +9,12 @@
  * a runtime comes back until everything is gone.
  */
 import { checkDataplaneType } from "../lib/config/add-checks.ts";
-import { checkNodenameFile } from "../lib/config/node-name.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import type { Logger } from "../lib/log/logger.ts";
 import type { Sandbox } from "../lib/system/sandbox.ts";
 import { type AttachmentCall, openSandboxToRemove } from "./call.ts";
 import { findIpam } from "./find-ipam.ts";
-import { assertClusterReady } from "./gates.ts";
+import { assertClusterReady, assertNodeNamed } from "./gates.ts";
 import type { Host } from "./host.ts";
 import { connectIpam, ipamInput } from "./ipam-source.ts";
 
@@ -27,8 +26,9 @@ export async function del(call: AttachmentCall, host: Host): Promise<void> {
   log.step("dataplane");
 
   const isReady = await teardown.attempt("ask the cluster", async () => {
-    checkNodenameFile(config, call.datastore);
     await assertClusterReady(call, host);
+    // Only the keys of etcd have the node's name: a DEL without need of it must not fail for ever.
+    if (call.datastore === "etcdv3" && config.nodename === undefined) assertNodeNamed(call);
   });
   log.step("cluster");
   if (!isReady) return teardown.report();

@@ -6,6 +6,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { Environment } from "../lib/cni/protocol.ts";
+import { assertNodeName, checkNodenameFile } from "../lib/config/node-name.ts";
 import { DatastoreError } from "../lib/datastore/errors.ts";
 import type { ClusterInformation } from "../lib/datastore/resources.ts";
 import { ForeignCniError, messageOf, TortieError } from "../lib/errors/errors.ts";
@@ -14,7 +15,7 @@ import { DirectoryEvents } from "../lib/system/directory-events.ts";
 import { sleepUnless } from "../lib/system/waiting.ts";
 import type { WorkloadEndpoint } from "../lib/workload/endpoint.ts";
 import { parseWorkloadEndpointName } from "../lib/workload/names.ts";
-import type { NetworkCall } from "./call.ts";
+import type { AddCall, NetworkCall } from "./call.ts";
 import type { Host } from "./host.ts";
 
 const PROBE_LIMIT_MS = 5_000;
@@ -35,13 +36,14 @@ const MOST_AGE_MS = 1_000;
  * @throws as the two that it calls, and so does what it returns
  */
 export async function readyForPods(
-  call: NetworkCall,
+  call: AddCall,
   host: Pick<Host, "datastore">,
   now = () => performance.now(),
 ): Promise<() => Promise<void>> {
   if (hasCluster(call)) await withContext("error creating calico client", () => host.datastore());
   const lookedAt = now();
   await assertClusterReady(call, host);
+  await assertPlaceForPods(call, host);
   call.log.step("cluster");
   await awaitReadinessGates(call.config.readinessGates, call.env, { sleep: (milliseconds) => sleepUnless(call.signal, milliseconds) });
   return async () => {
@@ -75,6 +77,28 @@ export async function assertClusterReady(call: Pick<NetworkCall, "traits">, host
   if (datastoreReady === true) return;
   const reason = datastoreReady === false ? "" : ": datastoreReady of ClusterInformation default is not set";
   throw new TortieError("cluster-not-ready", `Calico is currently not ready to process requests${reason}`);
+}
+
+/**
+ * Refuses a node without a name, after everything that keeps the cluster from answering: its file is missing on every node that does not
+ * run Calico, and would hide the reason that can be mended. A cluster without pools has not been set up at all.
+ * @throws TortieError `nodename-file-missing`, `nodename-invalid`, `pool-none`
+ */
+async function assertPlaceForPods(call: AddCall, host: Pick<Host, "datastore">): Promise<void> {
+  try {
+    assertNodeNamed(call);
+  } catch (unnamed) {
+    if (hasCluster(call) && call.ipam.isOurs && (await (await host.datastore()).pools.list()).length === 0) {
+      throw new TortieError("pool-none", "cannot find a qualified ippool: there is none in the cluster", { cause: unnamed });
+    }
+    throw unnamed;
+  }
+}
+
+/** @throws TortieError `nodename-file-missing`, `nodename-invalid` */
+export function assertNodeNamed({ config, datastore, nodeName }: Pick<NetworkCall, "config" | "datastore" | "nodeName">): void {
+  checkNodenameFile(config, datastore);
+  assertNodeName(nodeName);
 }
 
 /** Says whether there is a cluster, whose upgrade or migration may pause the datastore. */
@@ -254,7 +278,7 @@ export async function withContext<T>(what: string, work: () => Promise<T>): Prom
   try {
     return await work();
   } catch (error) {
-    if (error instanceof DatastoreError) throw new DatastoreError(error.failure, `${what}: ${error.message}`, error);
+    if (error instanceof DatastoreError) throw new DatastoreError(error.failure, `${what}: ${error.message}`, error, error.word);
     if (error instanceof ForeignCniError) throw new ForeignCniError(error.code, `${what}: ${error.message}`, error.details);
     if (!(error instanceof TortieError)) throw error;
     const { word, next, details } = error;

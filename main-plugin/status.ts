@@ -11,7 +11,7 @@ import { DatastoreError, inTime } from "../lib/datastore/errors.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { assertAddPossible, type NetworkCall } from "./call.ts";
 import { findIpam } from "./find-ipam.ts";
-import { assertClusterReady, assertReadinessGates } from "./gates.ts";
+import { assertClusterReady, assertNodeNamed, assertReadinessGates } from "./gates.ts";
 import type { Host } from "./host.ts";
 import { connectIpam, ipamInput } from "./ipam-source.ts";
 
@@ -24,6 +24,7 @@ export async function status(call: NetworkCall, host: Host): Promise<void> {
   await logUnlessOpen(call);
   // An IPAM plugin that cannot ask the cluster has nothing to add.
   if (await isAnswering(call, host)) await connectIpam(plugin, ipamInput(call), call, host).run("STATUS");
+  await unavailableUnless("node", () => assertNodeNamed(call));
 }
 
 /** Opens a file, but reads only the way to an API server. */

@@ -76,8 +76,8 @@ export class AgentHealth implements AsyncDisposable {
   }
 
   /** Notes the answer to each request to the API server. */
-  serverAnswered(...[call, status]: Parameters<OnAnswer>): void {
-    this.#credentials.note(call, status);
+  serverAnswered(...[call, status, , fault]: Parameters<OnAnswer>): void {
+    this.#credentials.note(status, fault);
     this.metrics.asked(call.method, status);
   }
 

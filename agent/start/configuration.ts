@@ -4,7 +4,7 @@ import type { AgentFile } from "../../handover/run-directory.ts";
 import type { Environment } from "../../lib/cni/protocol.ts";
 import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
 import { DEFAULT_NODENAME_FILE, decodeNetworkConfig } from "../../lib/config/decode.ts";
-import { nodeName } from "../../lib/config/node-name.ts";
+import { assertNodeName, nodeName } from "../../lib/config/node-name.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { JsonObject } from "../../lib/json/value.ts";
 import { checkOption } from "../../lib/resident/options.ts";
@@ -71,9 +71,12 @@ export class Configuration {
   }
 }
 
-/** Returns the name of the node object (A§1.1). */
+/** Returns the name of the node object (A§1.1). @throws TortieError `nodename-invalid` */
 export function nameOfNode(options: Pick<AgentOptions, "node-name">, env: Environment): string {
-  return nodeName({ nodename: options["node-name"] ?? env.K8S_NODE_NAME, nodenameFile: DEFAULT_NODENAME_FILE, hostname: undefined });
+  const nodename = options["node-name"] ?? env.K8S_NODE_NAME;
+  const name = nodeName({ nodename, nodenameFile: DEFAULT_NODENAME_FILE, hostname: undefined });
+  assertNodeName(name);
+  return name;
 }
 
 /** Returns the keys of a network configuration that the options stand for. */

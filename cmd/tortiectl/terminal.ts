@@ -121,7 +121,7 @@ const USAGE_WORDS: readonly ErrorWord[] = ["subcommand-unknown", "argument-missi
 
 /** @returns the exit status: 2 for what is wrong with the command line, else 1 */
 export function reportError(terminal: Terminal, thrown: unknown): number {
-  const error = namingPrivilege(isDatastoreFailure(thrown, "unauthorized") ? unauthorized(thrown) : thrown);
+  const error = namingPrivilege(isDatastoreFailure(thrown, "unauthorized") ? refused(thrown) : thrown);
   const [word, next] = error instanceof TortieError ? [error.word, error.next] : [];
   if (terminal.json === true) printError(terminal, { word: word ?? null, message: messageOf(error), next: next ?? null });
   else {
@@ -134,8 +134,8 @@ export function reportError(terminal: Terminal, thrown: unknown): number {
 }
 
 /** Suggests another account, which the caller may choose and a plugin cannot. */
-function unauthorized(error: Error): TortieError {
-  return new TortieError("datastore-unauthorized", error.message, {
+function refused(error: TortieError): TortieError {
+  return new TortieError(error.word, error.message, {
     cause: error,
     next: "give a --kubeconfig whose account has that right; docs/reference/rights.md lists what each command needs",
   });

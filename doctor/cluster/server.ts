@@ -146,7 +146,7 @@ export async function rights(view: ClusterView): Promise<readonly Finding[]> {
     found.push(
       lacking.length === 0
         ? well(object, "it may do what it cannot work without")
-        : failed(object, `it may not ${enumerate(lacking)}`, { word: "datastore-unauthorized", next }),
+        : failed(object, `it may not ${enumerate(lacking)}`, { word: "datastore-forbidden", next }),
     );
   }
   return found.length > 0 ? found : [skipped(`namespace ${namespace}`, "no account of Tortie's is there; --namespace names another one")];

@@ -2,6 +2,7 @@
 import type { Environment } from "../../lib/cni/protocol.ts";
 import { decodeNetworkConfig, type NetworkConfig } from "../../lib/config/decode.ts";
 import { type ApiGroup, configuredGroup, servedGroup } from "../../lib/datastore/calico/codec.ts";
+import { wordOfTransport } from "../../lib/datastore/kubernetes/resource-api.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { type Fields, parseObject } from "../../lib/json/decode.ts";
 import { pagesOf, parsePage } from "../../lib/kubernetes/api-client.ts";
@@ -106,7 +107,7 @@ export class ClusterView implements Disposable {
   #understood(path: string, answer: Exchanged | TransportError): Exchanged {
     const what = `${this.connection.server}${path.split("?")[0]}`;
     if (answer instanceof TransportError)
-      throw new TortieError("datastore-unavailable", `${what}: ${this.connection.redact(answer.message)}`, { cause: answer });
+      throw new TortieError(wordOfTransport(answer), `${what}: ${this.connection.redact(answer.message)}`, { cause: answer });
     const { status } = answer;
     if (status === 403) throw new NotLooked(skipped(what, `${this.config.identity.description} has no right to it`));
     if (status === 401)

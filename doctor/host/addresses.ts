@@ -25,7 +25,7 @@ export async function pools(view: HostView): Promise<readonly Finding[]> {
   const found = await view.shortages();
   if (found === undefined) return [skipped(file, `addresses come from ${config.ipam.type || "nobody"}`)];
   if (found.length === 0) return [well(datastore.description, "the next pod gets an address")];
-  return found.map(({ kind, message }) => failed(datastore.description, message, SHORTAGES[kind]));
+  return found.map(({ kind, message, error }) => failed(datastore.description, message, error ?? SHORTAGES[kind]));
 }
 
 export async function stored(view: HostView): Promise<readonly Finding[]> {

@@ -108,7 +108,7 @@ function unknown(message: string): TortieError {
 
 function withPrefix(error: unknown): unknown {
   const message = `failed to get VMI info: ${messageOf(error)}`;
-  if (error instanceof DatastoreError) return new DatastoreError(error.failure, message, error);
+  if (error instanceof DatastoreError) return new DatastoreError(error.failure, message, error, error.word);
   return error instanceof TortieError && error.word === "vm-unknown" ? unknown(message) : error;
 }
 

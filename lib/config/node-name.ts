@@ -1,7 +1,7 @@
 /** Finds the name of this node (C§1.6), and the file that the node agent announces itself with (C§1.2). */
 import { messageOf, TortieError } from "../errors/errors.ts";
 import { systemErrorCode, systemErrorText } from "../system/errno.ts";
-import { hostName, ifReadable, isThere, readText, statusOf } from "../system/files.ts";
+import { directoryOf, hostName, ifReadable, isThere, readText, statusOf } from "../system/files.ts";
 import type { DatastoreType, NetworkConfig } from "./decode.ts";
 
 type Naming = Pick<NetworkConfig, "nodename" | "nodenameFile" | "hostname">;
@@ -14,6 +14,19 @@ export function nodeName(config: Naming, operatingSystemName: () => string = hos
   return config.nodename ?? fileContent(config.nodenameFile) ?? config.hostname ?? operatingSystemName().trim().toLowerCase();
 }
 
+/** A host name: capital letters and "_" occur in those of hosts; a damaged file has other characters, or a second line. */
+const NODE_NAME = /^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$/;
+
+/** Checks the name under which this node will have addresses. @throws TortieError `nodename-invalid` */
+export function assertNodeName(name: string): void {
+  if (NODE_NAME.test(name)) return;
+  const text = JSON.stringify(name.slice(0, SHOWN));
+  throw new TortieError("nodename-invalid", `the name of this node is ${text}, which is no host name (nodename, or the nodename file)`);
+}
+
+/** Characters of a file that a message repeats. */
+const SHOWN = 60;
+
 /**
  * The node agent must have written its file, even where `nodename` is set (C§1.2). With the local datastore there is no agent, and
  * nothing is checked.
@@ -24,7 +37,10 @@ export function checkNodenameFile(config: Pick<NetworkConfig, "nodenameFile" | "
   if (datastore === "local" || config.nodenameFileOptional) return;
   const problem = problemOf(config.nodenameFile);
   if (problem === undefined) return;
-  const hint = "check that the calico/node container is running and has mounted /var/lib/calico/";
+  // The kubelet makes the directory before calico/node runs.
+  const hint = isThere(directoryOf(config.nodenameFile))
+    ? "check that the calico/node container is running and has mounted /var/lib/calico/"
+    : "no agent of Calico has been on this host";
   throw new TortieError("nodename-file-missing", `${problem}: ${hint}`);
 }
 
@@ -70,7 +86,7 @@ function readMtuFile(file: string, isRequired: boolean): number {
   if (!Number.isSafeInteger(mtu)) {
     throw new TortieError(
       "mtu-file-invalid",
-      `failed to read MTU file: ${file} holds ${JSON.stringify(content.slice(0, 60))}, not a decimal number`,
+      `failed to read MTU file: ${file} holds ${JSON.stringify(content.slice(0, SHOWN))}, not a decimal number`,
     );
   }
   return mtu;

@@ -18,8 +18,9 @@ const WORDS: Readonly<Record<DatastoreFailure, ErrorWord>> = {
 export class DatastoreError extends TortieError {
   readonly failure: DatastoreFailure;
 
-  constructor(failure: DatastoreFailure, message: string, cause?: unknown) {
-    super(WORDS[failure], message, { cause });
+  /** @param word where it says more than the kind of failure */
+  constructor(failure: DatastoreFailure, message: string, cause?: unknown, word: ErrorWord = WORDS[failure]) {
+    super(word, message, { cause });
     this.name = "DatastoreError";
     this.failure = failure;
   }
@@ -29,6 +30,18 @@ export class DatastoreError extends TortieError {
 export function isDatastoreFailure(error: unknown, ...failures: readonly DatastoreFailure[]): error is DatastoreError {
   return error instanceof DatastoreError && failures.includes(error.failure);
 }
+
+/** Tells whether the datastore gave no answer of its own: it is away, refuses us, or something else answered in its place. */
+export function isUnanswered(error: unknown): error is DatastoreError {
+  return isDatastoreFailure(error, "unavailable", "unauthorized");
+}
+
+/** What keeps an answer away although something is there: more exact than the kind of failure. */
+export const FAULT_WORDS = {
+  untrusted: "datastore-untrusted",
+  foreign: "datastore-answer-foreign",
+  forbidden: "datastore-forbidden",
+} as const satisfies Readonly<Record<string, ErrorWord>>;
 
 /** Runs a write. @returns `false` when it failed in one of the given ways @throws every other failure */
 export async function succeeds(write: () => Promise<unknown>, ...failures: readonly DatastoreFailure[]): Promise<boolean> {

@@ -31,7 +31,12 @@ export const ERROR_CATALOGUE = {
   "datastore-newer": "run the tortie that wrote it, or a newer one",
   "datastore-unavailable": "make the datastore that the message names reachable, readable and writable, then try again",
   "datastore-object-invalid": "correct the stored object that the message names",
-  "datastore-unauthorized": "give the plugin's account the right that the message names, or renew the credentials that it names",
+  "datastore-unauthorized": "renew the credentials that the message names; who writes the kubeconfig also renews its token",
+  "datastore-forbidden": "give the account the right that the message names; docs/reference/rights.md lists what each account needs",
+  "datastore-untrusted":
+    "put the authority that has signed the server's certificate into the CA file of the kubeconfig or of etcd; a replaced file is read again",
+  "datastore-answer-foreign":
+    "find out what answers at the URL that the message names: a proxy, a load balancer, or another server than the configuration means",
   "datastore-object-missing": "make the object that the message names, or stop referring to it",
   "addresses-exhausted": "add a pool, or find addresses to release with: tortiectl ipam show --blocks",
   "pool-conflict": "put ipam.pools back as it was, or give the new pool another name and a CIDR of its own",
@@ -62,6 +67,7 @@ export const ERROR_CATALOGUE = {
   "identity-invalid": "change the name that the message gives; docs/reference/configuration.md#names has the rules",
   "interface-prefix-invalid": "set FELIX_INTERFACEPREFIX to at most four letters, digits, '_', '.' or '-'",
   "nodename-file-missing": "start the node agent that writes it, or set nodename_file_optional to true",
+  "nodename-invalid": "write the node's name, alone, into the file that nodename_file names, or set nodename",
   "mtu-file-invalid": "let the node agent write the file again, or remove it and set mtu",
   "privilege-missing": "run this as root (sudo); for root itself, or in a container, give it CAP_NET_ADMIN and CAP_SYS_ADMIN",
   "conflist-unreadable": "give the path of a network configuration list that this user may read",

@@ -52,6 +52,8 @@ export class ApiError extends Error {
   readonly explanation: string;
   /** Who asked, for messages: `user "calico" of /etc/cni/net.d/calico-kubeconfig`; empty when it does not matter. */
   readonly identity: string;
+  /** Why this was no talk with a trusted API server, if that is what went wrong. */
+  readonly fault: ApiFault | undefined;
 
   constructor(message: string, facts: ApiErrorFacts = {}) {
     super(message, facts.cause === undefined ? undefined : { cause: facts.cause });
@@ -62,10 +64,16 @@ export class ApiError extends Error {
     this.isRepetition = facts.isRepetition ?? false;
     this.explanation = facts.explanation ?? message;
     this.identity = facts.identity ?? "";
+    this.fault = facts.fault;
   }
 }
 
-export type ApiErrorFacts = Partial<Pick<ApiError, "status" | "reason" | "causes" | "isRepetition" | "explanation" | "identity" | "cause">>;
+/** `untrusted`: a certificate was refused. `foreign`: something answered that is no API server. */
+export type ApiFault = "untrusted" | "foreign";
+
+export type ApiErrorFacts = Partial<
+  Pick<ApiError, "status" | "reason" | "causes" | "isRepetition" | "explanation" | "identity" | "fault" | "cause">
+>;
 
 export interface ApiErrorCause {
   readonly reason: string;

@@ -3,7 +3,7 @@
  * Ready: an ADD can succeed. The document of all checks, waits and findings says since when, and what to do. STATUS is the same judgement.
  */
 
-import type { ApiCall } from "../kubernetes/api-client.ts";
+import type { ApiFault } from "../kubernetes/api-client.ts";
 import type { CacheState } from "../kubernetes/watch/resource-cache.ts";
 import { type Clock, SYSTEM_CLOCK } from "../system/waiting.ts";
 import type { TaskStatus } from "./tasks.ts";
@@ -177,22 +177,29 @@ export function watchesCheck(states: () => readonly CacheState[]): Check {
   });
 }
 
-/** Whether the API server knows us: by the statuses of its answers. */
-export class CredentialsCheck {
-  #isRefused = false;
+const REFUSALS: Readonly<Record<"credentials" | "certificate", CheckResult>> = {
+  credentials: { state: "failure", message: "the API server refuses the agent's credentials", next: "renew the token in the kubeconfig" },
+  certificate: {
+    state: "failure",
+    message: "the API server's certificate is not trusted",
+    next: "put the authority that has signed it into the kubeconfig's CA: it is read again every few seconds",
+  },
+};
 
-  /** Notes every answer (`ApiConnection`). */
-  note(_call: ApiCall, status: number): void {
-    if (status !== 0) this.#isRefused = status === 401;
+/** Whether the API server and the agent accept each other: by the statuses of its answers, and by refused certificates. */
+export class CredentialsCheck {
+  #refused: keyof typeof REFUSALS | undefined;
+
+  /** Notes every answer (`ApiConnection`). A server that is away proves nothing. */
+  note(status: number, fault: ApiFault | undefined): void {
+    if (status !== 0) this.#refused = status === 401 ? "credentials" : undefined;
+    else if (fault === "untrusted") this.#refused = "certificate";
   }
 
   readonly check: Check = {
     name: "credentials",
     decides: "ready",
-    look: () =>
-      this.#isRefused
-        ? { state: "failure", message: "the API server refuses the agent's credentials", next: "renew the token in the kubeconfig" }
-        : { state: "ok", message: "not refused" },
+    look: () => (this.#refused === undefined ? { state: "ok", message: "not refused" } : REFUSALS[this.#refused]),
   };
 }
 

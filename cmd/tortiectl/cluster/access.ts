@@ -72,6 +72,8 @@ function namespaceOf({ KUBECONFIG: files, K8S_CURRENT_CONTEXT: context }: Enviro
   return (files === undefined ? undefined : readKubeconfig(files, context).namespace) ?? "default";
 }
 
+const REFUSALS = { 401: "datastore-unauthorized", 403: "datastore-forbidden" } as const;
+
 /** Gives what the server refused, or did not answer, its word. @throws what `ask` throws */
 export async function explained<T>(ask: () => Promise<T>): Promise<T> {
   try {
@@ -81,7 +83,7 @@ export async function explained<T>(ask: () => Promise<T>): Promise<T> {
     if (error.status === 401 || error.status === 403) {
       const next =
         "take a --context or --kubeconfig whose account has that right; docs/how-to/kubectl-tortie.md lists what each command needs";
-      throw new TortieError("datastore-unauthorized", error.message, { cause: error, next });
+      throw new TortieError(REFUSALS[error.status], error.message, { cause: error, next });
     }
     if (error.status !== 0 && error.status < 500) throw error;
     throw new TortieError("datastore-unavailable", error.message, {
@@ -96,7 +98,7 @@ export async function listIfAny(cluster: Cluster, path: string, selectors: Selec
   try {
     return await cluster.list(path, selectors);
   } catch (error) {
-    const isRefused = error instanceof TortieError && error.word === "datastore-unauthorized";
+    const isRefused = error instanceof TortieError && Object.values<string>(REFUSALS).includes(error.word);
     if (isRefused || (error instanceof ApiError && error.status === 404)) return [];
     throw error;
   }

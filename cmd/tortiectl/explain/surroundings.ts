@@ -144,7 +144,7 @@ export async function storeResults({ store, storeProblem }: Sources): Promise<re
 
 /** Says why the datastore cannot be asked, and what to do. */
 export function storeFailure(error: unknown): Finding {
-  if (isDatastoreFailure(error, "unauthorized")) {
+  if (isDatastoreFailure(error, "unauthorized") && error.word !== "datastore-forbidden") {
     const next = "renew the credentials: with an agent, restart it; without one, run tortiectl install --watch, which renews the token";
     return failed("datastore", `it refuses this host: ${messageOf(error)}`, { next, word: "datastore-unauthorized" });
   }

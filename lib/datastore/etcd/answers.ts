@@ -5,9 +5,10 @@
  */
 import { messageOf } from "../../errors/errors.ts";
 import { type Fields, field, flag, isObject, isText, objects, parsedObject, section, text } from "../../json/decode.ts";
+import type { ApiFault } from "../../kubernetes/api-client.ts";
 import { excerpt } from "../../log/format.ts";
 import type { Secrets } from "../../log/secrets.ts";
-import { DatastoreError, type DatastoreFailure } from "../errors.ts";
+import { DatastoreError, type DatastoreFailure, FAULT_WORDS } from "../errors.ts";
 
 /** One key as it is stored. */
 export interface KeyValue {
@@ -94,7 +95,7 @@ export function understood<T>(body: string, read: (answer: Fields) => T, url: st
 
 /** What it answers to may have been done. */
 function notUnderstood(url: string, reason: string): EtcdError {
-  return new EtcdError(`etcd ${url}: the answer is not understood: ${reason}`, { code: CODES.none, isRepetition: true });
+  return new EtcdError(`etcd ${url}: the answer is not understood: ${reason}`, { code: CODES.none, isRepetition: true, fault: "foreign" });
 }
 
 /** gRPC's status codes, as the JSON gateway passes them on (etcd's api/v3rpc/rpctypes/error.go). 0: no member has answered. */
@@ -114,12 +115,17 @@ export class EtcdError extends Error {
   readonly code: number;
   /** An answer was lost, of this try or of an earlier one: a write may have been carried out. */
   readonly isRepetition: boolean;
+  readonly fault: ApiFault | undefined;
 
-  constructor(message: string, { code, isRepetition }: Pick<EtcdError, "code" | "isRepetition">) {
+  constructor(
+    message: string,
+    { code, isRepetition, fault }: Pick<EtcdError, "code" | "isRepetition"> & { readonly fault?: ApiFault | undefined },
+  ) {
     super(message);
     this.name = "EtcdError";
     this.code = code;
     this.isRepetition = isRepetition;
+    this.fault = fault;
   }
 }
 
@@ -166,7 +172,8 @@ export function isCompacted(error: unknown): boolean {
 export function asDatastoreError(error: unknown, what: string, user: string): unknown {
   if (!(error instanceof EtcdError)) return error;
   const failure = failureOf(error);
-  return new DatastoreError(failure, messageFor(failure, error, what, user), error);
+  const fault = error.code === CODES.permissionDenied ? "forbidden" : error.fault;
+  return new DatastoreError(failure, messageFor(failure, error, what, user), error, fault && FAULT_WORDS[fault]);
 }
 
 function failureOf(error: EtcdError): DatastoreFailure {

@@ -4,7 +4,8 @@
  */
 import { type Fields, field, isText } from "../../json/decode.ts";
 import { Patience } from "../../kubernetes/client/limits.ts";
-import { TransportError, transportErrorOr } from "../../kubernetes/client/transport-error.ts";
+import { isTrustFailure, TransportError, transportErrorOr } from "../../kubernetes/client/transport-error.ts";
+import { TrustReads } from "../../kubernetes/client/trust-reads.ts";
 import { Secrets } from "../../log/secrets.ts";
 import { Lane } from "../../system/lane.ts";
 import { NEVER } from "../../system/waiting.ts";
@@ -40,12 +41,13 @@ interface Course {
 type FailedCourse = Pick<Course, "path" | "tries" | "isRepetition">;
 
 export class EtcdClient {
-  readonly #settings: EtcdSettings;
+  readonly #trustReads = new TrustReads();
   readonly #limits: EtcdLimits;
   readonly #options: EtcdClientOptions;
   readonly #secrets = new Secrets();
   readonly #patience: Patience;
   readonly #lane: Lane;
+  #settings: EtcdSettings;
   #members: Promise<Members<Member>> | undefined;
   #token: Promise<string> | undefined;
   #isClosed = false;
@@ -90,7 +92,8 @@ export class EtcdClient {
     const members = await this.#found();
     const body = JSON.stringify(request);
     for (let tries = 1; ; tries++) {
-      const token = this.#settings.user === undefined ? undefined : await this.#tokenOf();
+      const settings = this.#settings;
+      const token = settings.user === undefined ? undefined : await this.#tokenOf();
       const member = members.next(performance.now());
       const failed = (refusal: Refusal | TransportError) =>
         this.#streamFailed({ path, tries, isRepetition: false }, member, members, refusal);
@@ -100,6 +103,7 @@ export class EtcdClient {
         members.succeeded(member);
         return { bytes: outcome, failed };
       }
+      if (tries === 1 && this.#isRenewed(outcome, members, settings)) continue;
       const error = failed(outcome);
       const isMembers = outcome instanceof TransportError || isPassing(outcome);
       if (!isMembers || tries >= members.count || signal.aborted || this.#isClosed) throw error;
@@ -137,6 +141,7 @@ export class EtcdClient {
     const members = await this.#found();
     for (;;) {
       const token = isAuthenticated && this.#settings.user !== undefined ? await this.#tokenOf() : undefined;
+      const settings = this.#settings;
       const start = performance.now();
       const member = members.next(start);
       const outcome = await this.#try(course, member, members, token);
@@ -149,9 +154,34 @@ export class EtcdClient {
         this.#token = undefined;
         if (this.#settings.user !== undefined) continue;
       }
+      if (this.#isRenewed(outcome, members, settings)) {
+        course.untrusted.clear();
+        course.isRepetition ||= outcome instanceof TransportError && outcome.wasSent;
+        continue;
+      }
       this.#patience.spend(start, performance.now(), performance.now());
       await this.#nextTry(course, member, members, outcome);
     }
+  }
+
+  /**
+   * Reads the files of trust again where a certificate was refused: they are replaced while programs run.
+   * @param used of the try that failed; another request may have read the files since
+   * @returns whether other ones are in use now
+   */
+  #isRenewed(outcome: Refusal | TransportError, members: Members<Member>, used: EtcdSettings): boolean {
+    if (!(outcome instanceof TransportError)) return false;
+    // A member that refuses our certificate in TLS 1.3 just ends the connection.
+    const isOurs = outcome.failure === "broken" && used.certificate !== undefined;
+    if (!isTrustFailure(outcome) && !isOurs) return false;
+    if (this.#settings !== used) return true;
+    if (!this.#trustReads.isDue()) return false;
+    const read = used.reload();
+    if (Bun.deepEquals([used.trust, used.certificate], [read.trust, read.certificate])) return false;
+    this.#settings = read;
+    this.#secrets.addKey(read.certificate?.key);
+    for (const member of members.all) member.renew(read);
+    return true;
   }
 
   async #try(
@@ -226,6 +256,7 @@ export class EtcdClient {
     return new EtcdError(`etcd ${member.url}${course.path}: ${this.#secrets.redact(failed.message)}${times}`, {
       code,
       isRepetition: course.isRepetition,
+      fault: failed instanceof TransportError ? failed.fault : undefined,
     });
   }
 }

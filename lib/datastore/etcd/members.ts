@@ -96,19 +96,32 @@ const QUOTED = 500;
 /** Characters that are quoted of an answer that etcd has not written. */
 const QUOTED_OF_OTHERS = 200;
 
+/** How a member proves itself to us, and we to it. */
+type Proofs = Pick<EtcdSettings, "trust" | "certificate">;
+
+function transportTo(server: ApiServer, { trust, certificate }: Proofs): Transport {
+  return new Transport({ server, trust, proxy: undefined }, certificate);
+}
+
 /** Asks one member of the cluster: a question to its JSON gateway, and its answer or its refusal. */
 export class Member {
   readonly url: string;
   readonly #server: ApiServer;
-  readonly #transport: Transport;
   readonly #secrets: Secrets;
+  #transport: Transport;
 
   /** @param secrets that no refusal may repeat */
-  constructor(server: ApiServer, { trust, certificate }: Pick<EtcdSettings, "trust" | "certificate">, secrets: Secrets) {
+  constructor(server: ApiServer, proofs: Proofs, secrets: Secrets) {
     this.url = server.url;
     this.#server = server;
     this.#secrets = secrets;
-    this.#transport = new Transport({ server, trust, proxy: undefined }, certificate);
+    this.#transport = transportTo(server, proofs);
+  }
+
+  /** Goes on with other trust and another certificate. */
+  renew(proofs: Proofs): void {
+    this.#transport.close();
+    this.#transport = transportTo(this.#server, proofs);
   }
 
   /**

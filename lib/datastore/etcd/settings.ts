@@ -17,6 +17,8 @@ export interface EtcdSettings {
   readonly trust: ServerTrust;
   readonly certificate: ClientCertificate | undefined;
   readonly user: EtcdUser | undefined;
+  /** Reads the files again. @throws TortieError `netconf-value` */
+  readonly reload: () => EtcdSettings;
 }
 
 interface EtcdUser {
@@ -41,6 +43,7 @@ export function resolveEtcdSettings(config: EtcdConfig, env: Environment): EtcdS
     trust: usesTls ? withSystemAuthorities(trust, env) : trust,
     certificate: certificateOf(config, env),
     user: userOf(env),
+    reload: () => resolveEtcdSettings(config, env),
   };
 }
 

@@ -1,9 +1,11 @@
 /** Requests custom resources as texts, in paths and pages, and says what a refused request means to the datastore port (C§7.6). */
+import type { ErrorWord } from "../../errors/errors.ts";
 import type { Fields } from "../../json/decode.ts";
 import type { ApiClient, HttpMethod } from "../../kubernetes/api-client.ts";
 import { ApiError, pagesOf, parsePage, type Selectors } from "../../kubernetes/api-client.ts";
+import type { TransportError } from "../../kubernetes/client/transport-error.ts";
 import { type ApiGroup, type Codec, decoded } from "../calico/codec.ts";
-import { DatastoreError, type DatastoreFailure } from "../errors.ts";
+import { DatastoreError, type DatastoreFailure, FAULT_WORDS } from "../errors.ts";
 
 type Plural = Codec<unknown, unknown>["plural"];
 
@@ -73,7 +75,8 @@ export async function listPages(
  */
 export function asDatastoreError(error: ApiError, what: string): DatastoreError {
   const failure = failureOfStatus(error);
-  return new DatastoreError(failure, messageFor(failure, error, what), error);
+  const fault = error.status === 403 ? "forbidden" : error.fault;
+  return new DatastoreError(failure, messageFor(failure, error, what), error, fault && FAULT_WORDS[fault]);
 }
 
 function failureOfStatus(error: ApiError): DatastoreFailure {
@@ -90,8 +93,13 @@ function failureOfStatus(error: ApiError): DatastoreFailure {
     case 422:
       return invalidFailure(error);
     default:
-      return error.status === 0 || error.status === 429 || error.status >= 500 ? "unavailable" : "invalid";
+      return error.fault !== undefined || error.status === 0 || error.status === 429 || error.status >= 500 ? "unavailable" : "invalid";
   }
+}
+
+/** Finds the word of an exchange that got no answer of a datastore. */
+export function wordOfTransport({ fault }: Pick<TransportError, "fault">): ErrorWord {
+  return fault === undefined ? "datastore-unavailable" : FAULT_WORDS[fault];
 }
 
 /** A patch that carries uid or resourceVersion as a precondition is refused as an attempt to change them. */

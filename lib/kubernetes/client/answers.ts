@@ -2,7 +2,7 @@
  * Says what an answer means: an ApiError of a Status object (k8s.io/apimachinery, meta/v1 Status) or of anything else, and whether it is
  * about what was asked for.
  */
-import { isObject, parsedObject } from "../../json/decode.ts";
+import { type Fields, isObject, parsedObject } from "../../json/decode.ts";
 import { ApiError, type ApiErrorCause, type ApiErrorFacts, type ApiRequest } from "../api-client.ts";
 import type { WireAnswer } from "./transport.ts";
 
@@ -13,6 +13,10 @@ const EXCERPT = 120;
 export function statusError(what: string, answer: WireAnswer, isRepetition: boolean, identity = ""): ApiError {
   const status = parsedObject(answer.body);
   if (status === undefined || status.kind !== "Status") {
+    if (isForeignRefusal(answer)) {
+      const words = foreignWords(answer);
+      return new ApiError(`${what}: ${words}`, { explanation: words, isRepetition, fault: "foreign" });
+    }
     // What no API serves is answered by the server itself, not by an API: in the words of Kubernetes' own clients.
     const said =
       answer.status === 404 ? "the server could not find the requested resource" : `the server answered with status ${answer.status}`;
@@ -32,15 +36,41 @@ export function statusError(what: string, answer: WireAnswer, isRepetition: bool
   return new ApiError(`${what}: ${explanation}`, facts);
 }
 
-/** An answer of 2xx that is not JSON does not come from an API server, but for instance from a login page in between. */
-export function foreignAnswerError(what: string, answer: WireAnswer): ApiError {
-  const explanation = `the answer has the type ${JSON.stringify(answer.contentType)} instead of JSON${excerptOf(answer)}: this is no Kubernetes API server`;
-  return new ApiError(`${what}: ${explanation}`, { explanation });
+/** Describes an answer that no API server writes, for instance the page of a proxy in between. */
+function foreignWords(answer: WireAnswer): string {
+  const { status, contentType, body } = answer;
+  const form = body === "" ? "an empty body" : contentType === "" ? "text without a type" : JSON.stringify(contentType);
+  return `the answer with status ${status} is ${form} instead of an object in JSON${excerptOf(answer)}: this is no Kubernetes API server`;
 }
 
-export function isJsonAnswer({ contentType, body }: WireAnswer): boolean {
-  return contentType.includes("json") || (contentType === "" && (body.startsWith("{") || body === ""));
+/**
+ * Tells whether a refusal without a Status object comes from elsewhere: a redirect, a page, or a complaint about the protocol. A server
+ * without an API says 404 in plain text, and an authenticating proxy may say 401 and 403 in its own words.
+ */
+function isForeignRefusal({ status, contentType }: WireAnswer): boolean {
+  if (status >= 500) return false;
+  if (contentType.includes("html") || status < 400) return true;
+  return !contentType.includes("json") && ![401, 403, 404, 429].includes(status);
 }
+
+/**
+ * Says what is wrong with an answer of 2xx.
+ * @param redacted cuts secrets out of what is repeated of it
+ */
+export function problemOfAnswer(request: ApiRequest, answer: WireAnswer, redacted: (answer: WireAnswer) => WireAnswer): string | undefined {
+  const { contentType, body } = answer;
+  const isJson = contentType.includes("json") || contentType === "";
+  // Parsing is left to the reader where nothing is compared here: a list of ten thousand blocks has some 30 MiB.
+  if (!isJson || !/^\s*\{/.test(body) || !body.trimEnd().endsWith("}")) return foreignWords(redacted(answer));
+  const asked = askedBy(request);
+  if (asked === undefined) return undefined;
+  const object = parsedObject(body);
+  if (object === undefined) return foreignWords(redacted(answer));
+  return isAbout(asked, request.method, object) ? undefined : OTHER_OBJECT;
+}
+
+/** The answer to another request: whatever comes next over that connection cannot be trusted either. */
+export const OTHER_OBJECT = "the answer is about something else than was asked for";
 
 function textOf(value: unknown): string {
   return typeof value === "string" ? value : "";
@@ -66,17 +96,9 @@ interface Asked {
   readonly namespace: string;
 }
 
-/** @param text of an answer with a status of 2xx */
-export function isAbout(request: ApiRequest, text: string): boolean {
-  const asked = askedBy(request);
-  if (asked === undefined) return true;
-  const object = parsedObject(text);
-  // The decoder of the answer reports that it is no object.
-  if (object === undefined) return true;
-  const { apiVersion, kind, metadata } = object;
+function isAbout(asked: Asked, method: ApiRequest["method"], { apiVersion, kind, metadata }: Fields): boolean {
   if (apiVersion !== asked.apiVersion || typeof kind !== "string") return false;
-  if (request.method === "GET" && asked.name === "")
-    return kind.endsWith("List") && pluralOf(kind.slice(0, -"List".length)) === asked.plural;
+  if (method === "GET" && asked.name === "") return kind.endsWith("List") && pluralOf(kind.slice(0, -"List".length)) === asked.plural;
   if (pluralOf(kind) !== asked.plural) return false;
   const { name, namespace } = isObject(metadata) ? metadata : {};
   return (asked.name === "" || name === asked.name) && (asked.namespace === "" || namespace === asked.namespace);

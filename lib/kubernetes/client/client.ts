@@ -5,7 +5,7 @@ import { NEVER } from "../../system/waiting.ts";
 import { type ApiClient, ApiError, type ApiRequest } from "../api-client.ts";
 import type { ApiConfig } from "../config/api-config.ts";
 import { type KubernetesSettings, resolveApiConfig } from "../config/resolve.ts";
-import { foreignAnswerError, isAbout, isJsonAnswer, statusError } from "./answers.ts";
+import { OTHER_OBJECT, problemOfAnswer, statusError } from "./answers.ts";
 import { ApiConnection, type Session, wireRequest } from "./connection.ts";
 import {
   type ClientLimits,
@@ -51,7 +51,7 @@ interface Course {
   failures: number;
   refusedSince: number | undefined;
   isRepetition: boolean;
-  hasNewCredentials: boolean;
+  isRenewed: boolean;
 }
 
 class HttpApiClient extends ApiConnection implements ApiClient {
@@ -83,20 +83,16 @@ class HttpApiClient extends ApiConnection implements ApiClient {
       failures: 0,
       refusedSince: undefined,
       isRepetition: false,
-      hasNewCredentials: false,
+      isRenewed: false,
     };
     for (;;) {
       if (this.sessions.isClosed) throw this.#failure(request, course, new TransportError("not-connected", "the client is closed"));
       const session = await this.sessions.current();
       const began = performance.now();
       const outcome = await this.#try(request, session, course);
-      if (!(outcome instanceof TransportError) && isSuccess(outcome)) {
-        if (!isJsonAnswer(outcome)) throw foreignAnswerError(this.#nameOf(request), this.#redacted(outcome));
-        return outcome.body;
-      }
-      if (!(outcome instanceof TransportError) && outcome.status === 401 && !course.hasNewCredentials) {
-        course.hasNewCredentials = true;
-        await this.sessions.renew(session);
+      if (!(outcome instanceof TransportError) && isSuccess(outcome)) return outcome.body;
+      if (!course.isRenewed && (await this.sessions.isRenewed(session, outcome))) {
+        course.isRenewed = true;
         continue;
       }
       await this.#pause(request, course, outcome, began);
@@ -127,10 +123,10 @@ class HttpApiClient extends ApiConnection implements ApiClient {
     const answer = await transportErrorOr(() => session.transport.exchange(wire, Math.min(left, this.#limits.try)));
     if (answer instanceof TransportError) return answer;
     if (answer.mayBeSecond) course.isRepetition = true;
-    if (!isSuccess(answer) || !isJsonAnswer(answer) || isAbout(request, answer.body)) return answer;
-    // Whatever comes next over this connection cannot be trusted either.
+    const problem = isSuccess(answer) ? problemOfAnswer(request, answer, (one) => this.#redacted(one)) : undefined;
+    if (problem === undefined) return answer;
     session.transport.disconnect();
-    return new TransportError("broken", "the answer is about something else than was asked for", { wasSent: true });
+    return new TransportError(problem === OTHER_OBJECT ? "broken" : "not-understood", problem, { wasSent: true });
   }
 
   #failure(request: ApiRequest, course: Course, failed: FailedTry): ApiError {
@@ -142,6 +138,7 @@ class HttpApiClient extends ApiConnection implements ApiClient {
     return new ApiError(`${what}: ${explanation}`, {
       isRepetition: course.isRepetition,
       explanation: `${what}: ${explanation}`,
+      fault: failed.fault,
       cause: failed,
     });
   }

@@ -6,18 +6,19 @@
  */
 
 import { Secrets } from "../../log/secrets.ts";
-import type { ApiCall } from "../api-client.ts";
+import type { ApiCall, ApiFault } from "../api-client.ts";
 import type { ApiConfig, ClientCertificate } from "../config/api-config.ts";
 import { tlsMaterial } from "./tls.ts";
 import type { Exchanged } from "./transport.ts";
 import { Transport, type WireRequest } from "./transport.ts";
-import { TransportError } from "./transport-error.ts";
+import { isTrustFailure, TransportError, transportErrorOr } from "./transport-error.ts";
+import { TrustReads } from "./trust-reads.ts";
 
 /** Limits the wait for the beginning of an answer, or for all of it where it is not a watch. */
 const LIMIT_MS = 15_000;
 
-/** Runs for each request when its answer is there, for metrics and health; status 0: no answer came. */
-export type OnAnswer = (call: ApiCall, status: number, milliseconds: number) => void;
+/** Runs for each request when its answer is there, for metrics and health; status 0: no answer came, perhaps for a fault. */
+export type OnAnswer = (call: ApiCall, status: number, milliseconds: number, fault: ApiFault | undefined) => void;
 
 export class ApiConnection implements Disposable {
   readonly server: string;
@@ -32,8 +33,8 @@ export class ApiConnection implements Disposable {
   }
 
   /**
-   * Sends one request and reads its whole answer, whatever its status. Credentials that are refused are read once more, and the request
-   * repeated.
+   * Sends one request and reads its whole answer, whatever its status. Credentials and certificates that are refused are read once more,
+   * and the request repeated.
    *
    * @throws TransportError; TortieError `credentials-failed`
    */
@@ -78,15 +79,12 @@ export class ApiConnection implements Disposable {
       if (this.sessions.isClosed) throw new TransportError("not-connected", "the connection is closed");
       const session = await this.sessions.current();
       const began = performance.now();
-      let status = 0;
-      try {
-        const answer = await send(session);
-        status = answer.status;
-        if (status !== 401 || !isFirst) return answer;
-      } finally {
-        this.#onAnswer(call, status, performance.now() - began);
-      }
-      await this.sessions.renew(session);
+      const outcome = await transportErrorOr(() => send(session));
+      const failure = outcome instanceof TransportError ? outcome : undefined;
+      this.#onAnswer(call, outcome instanceof TransportError ? 0 : outcome.status, performance.now() - began, failure?.fault);
+      if (isFirst && (await this.sessions.isRenewed(session, outcome))) continue;
+      if (outcome instanceof TransportError) throw outcome;
+      return outcome;
     }
   }
 }
@@ -98,6 +96,7 @@ export class Sessions {
   #session: Session | undefined;
   #opening: Promise<Session> | undefined;
   #isClosed = false;
+  readonly #trustReads = new TrustReads();
 
   /** Nothing is connected, and no credential plugin run, before the first `current`. */
   constructor(config: ApiConfig) {
@@ -117,11 +116,19 @@ export class Sessions {
     return this.#session !== undefined && !isExpired(this.#session) ? this.#session : await this.#open(this.#session);
   }
 
-  /** Reads the credentials again that the server refused, unless another request has seen to it. @throws TortieError */
-  async renew(refused: Session): Promise<void> {
-    if (this.#session !== refused) return;
+  /**
+   * Reads credentials and trust again if the server refused ours, or we refused its certificate: both are replaced while programs run.
+   * @returns whether the request is worth another try
+   * @throws TortieError
+   */
+  async isRenewed(session: Session, outcome: { readonly status: number } | TransportError): Promise<boolean> {
+    const isUntrusted = outcome instanceof TransportError && isTrustFailure(outcome);
+    if (!isUntrusted && (outcome instanceof TransportError || outcome.status !== 401)) return false;
+    if (this.#session !== session) return true;
+    if (isUntrusted && !this.#trustReads.isDue()) return false;
     if (this.#opening === undefined) this.#config = this.#config.reload();
-    await this.#open(refused);
+    const { transport } = await this.#open(session);
+    return !isUntrusted || transport !== session.transport;
   }
 
   close(): void {

@@ -1,6 +1,7 @@
 /** Says how one try of a request can fail on its way, and in which words that people search for. */
 import { messageOf } from "../../errors/errors.ts";
 import { systemErrorCode } from "../../system/errno.ts";
+import type { ApiFault } from "../api-client.ts";
 
 /**
  * - `not-connected`: there is no connection to a server that answers, and nothing was done
@@ -23,6 +24,11 @@ export class TransportError extends Error {
     this.failure = failure;
     this.wasSent = options.wasSent ?? false;
   }
+
+  get fault(): ApiFault | undefined {
+    if (this.failure === "untrusted") return "untrusted";
+    return this.failure === "not-understood" ? "foreign" : undefined;
+  }
 }
 
 /** Gives the answer, or the TransportError instead of one. @throws whatever else `ask` throws */
@@ -33,6 +39,11 @@ export async function transportErrorOr<R>(ask: () => Promise<R>): Promise<R | Tr
     if (error instanceof TransportError) return error;
     throw error;
   }
+}
+
+/** Tells whether files on this host may be older than what the server shows or wants: it refuses a client's certificate by an alert of TLS. */
+export function isTrustFailure({ failure, cause }: TransportError): boolean {
+  return failure === "untrusted" || (failure === "not-connected" && systemErrorCode(cause) === "EPROTO");
 }
 
 /** What is known of a try besides the error that `fetch` gave up with. */

@@ -61,7 +61,7 @@ describe("A-G04: the datastore is away for ten minutes", () => {
   it("is not ready while the API server refuses its credentials", async () => {
     await using proxy = await cluster.proxy();
     const credentials = new CredentialsCheck();
-    const connection = await openConnection(proxy, "agent", (call, status) => credentials.note(call, status));
+    const connection = await openConnection(proxy, "agent", (_call, status, _ms, fault) => credentials.note(status, fault));
     proxy.on({ path: "/api/v1/nodes", times: 2 }, { kind: "answer", status: 401 });
     expect((await connection.exchange({ method: "GET", path: "/api/v1/nodes" })).status).toBe(401);
     expect(credentials.check.look().state).toBe("failure");

@@ -1,10 +1,11 @@
+import { writeFileSync } from "node:fs";
 import { formatPrefix } from "../../../lib/addresses/address.ts";
 import { DatastoreError } from "../../../lib/datastore/errors.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import { Sandbox } from "../../../lib/system/sandbox.ts";
 import { add } from "../../../main-plugin/add.ts";
 import { resolveAddCall } from "../../../main-plugin/call.ts";
-import { fresh } from "../../support/fixtures.ts";
+import { fresh, TemporaryDirectory } from "../../support/fixtures.ts";
 import { type PodCall, PodNode } from "../../support/pod-node.ts";
 import { samplePool } from "../../support/samples.ts";
 import { phrases } from "../../support/words.ts";
@@ -92,10 +93,45 @@ describe("ADD of a pod", () => {
     expect(node.effects).not.toContain("namespace");
   });
 
-  const noNodeName = { nodename_file_optional: false, nodename_file: "/nonexistent/nodename" };
+  describe("W11: where the file with the node's name is missing", () => {
+    const conf = { nodename_file_optional: false, nodename_file: "/nonexistent/nodename" };
+
+    it.each<[string, DatastoreError]>([
+      ["a server that is away", new DatastoreError("unavailable", "arranged")],
+      ["a refused certificate", new DatastoreError("unavailable", "arranged", undefined, "datastore-untrusted")],
+      ["a page of a proxy", new DatastoreError("unavailable", "arranged", undefined, "datastore-answer-foreign")],
+      ["a refused token", new DatastoreError("unauthorized", "arranged")],
+      ["a missing right", new DatastoreError("unauthorized", "arranged", undefined, "datastore-forbidden")],
+    ])("names %s first", async (_, error) => {
+      node.failure = { effect: "get cluster-information default", error };
+      await expect(node.add({ conf })).rejects.toMatchObject({ word: error.word, next: error.next });
+    });
+
+    it("names a cluster without pools first", async () => {
+      for (const { value, revision } of await node.datastore.pools.list()) await node.datastore.pools.delete(value.name, revision);
+      await expect(node.add({ conf })).rejects.toMatchObject({ word: "pool-none" });
+    });
+
+    it("names the file when nothing else is wrong, and has changed nothing", async () => {
+      await expect(node.add({ conf })).rejects.toMatchObject({ word: "nodename-file-missing" });
+      await nothingLeft();
+    });
+  });
+
+  it("refuses a name that a damaged file gives to the node", async () => {
+    using directory = new TemporaryDirectory();
+    const file = `${directory.path}/nodename`;
+    for (const text of ["\0\0\0\0\0", "node1\nnode2\n"]) {
+      writeFileSync(file, text);
+      const conf = { nodename: null, nodename_file: file };
+      await expect(node.add({ conf })).rejects.toMatchObject({ word: "nodename-invalid" });
+      await expect(plain.add({ conf })).rejects.toMatchObject({ word: "nodename-invalid" });
+    }
+    await nothingLeft();
+  });
+
   it.each<[string, PodCall, string]>([
     ["without a sandbox before anything is asked", { netns: "/run/netns/tortie-no-such-namespace" }, "netns-missing"],
-    ["where the file with the node's name is missing and wanted", { conf: noNodeName }, "nodename-file-missing"],
     ["for a container that is no pod before anything is asked", { args: "IgnoreUnknown=1" }, "arguments-invalid"],
   ])("is refused %s", async (_, call, word) => {
     await expect(node.add(call)).rejects.toMatchObject({ word });

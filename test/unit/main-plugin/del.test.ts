@@ -77,6 +77,22 @@ describe("DEL of a pod", () => {
     expect([...node.links]).toEqual([]);
   });
 
+  it("W11: needs no file with the node's name where pods have the record", async () => {
+    await node.add();
+    await node.del({ conf: { nodename: null, nodename_file_optional: false, nodename_file: "/nonexistent/nodename" } });
+    expect(await node.handles()).toEqual({});
+  });
+
+  it("W11: needs the node's name for a record of etcd, from the file or from nodename", async () => {
+    await using etcd = await PodNode.forEtcd();
+    await etcd.add();
+    const conf = { nodename_file_optional: false, nodename_file: "/nonexistent/nodename" };
+    await expect(etcd.del({ conf: { ...conf, nodename: null } })).rejects.toMatchObject({ word: "nodename-file-missing" });
+    expect(await etcd.handles()).toEqual({ "net1.c1": 1 });
+    await etcd.del({ conf });
+    expect(await etcd.handles()).toEqual({});
+  });
+
   it("F2, R5: keeps the address when the pod may not be patched, and reports that", async () => {
     await node.add();
     node.failure = { effect: "clear record", error: new DatastoreError("unauthorized", "forbidden") };

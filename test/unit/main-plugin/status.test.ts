@@ -54,6 +54,13 @@ describe("STATUS", () => {
     expect(node.effects).toEqual([]);
   });
 
+  it("W11: names the cluster's silence in the log before the missing file with the node's name", async () => {
+    node.failure = { effect: CLUSTER, error: new DatastoreError("unavailable", "connection refused") };
+    const conf = { nodename_file_optional: false, nodename_file: "/nonexistent/nodename" };
+    await expect(node.status({ conf })).rejects.toMatchObject({ word: "status-unavailable", message: expect.stringContaining("nodename") });
+    expect(node.errors).toEqual([expect.stringContaining("connection refused")]);
+  });
+
   it("fails with code 50 when this node's own credentials are unusable", async () => {
     node.failure = { effect: CLUSTER, error: new TortieError("credentials-failed", "it printed something that is not JSON") };
     await expect(node.status()).rejects.toMatchObject({ word: "status-unavailable", message: expect.stringContaining("datastore: ") });

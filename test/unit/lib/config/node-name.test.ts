@@ -2,7 +2,7 @@ import { symlinkSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { decodeNetworkConfig } from "../../../../lib/config/decode.ts";
-import { checkNodenameFile, nodeName } from "../../../../lib/config/node-name.ts";
+import { assertNodeName, checkNodenameFile, nodeName } from "../../../../lib/config/node-name.ts";
 import { fresh, TemporaryDirectory } from "../../../support/fixtures.ts";
 
 const directory = fresh(() => new TemporaryDirectory());
@@ -57,5 +57,22 @@ describe("checkNodenameFile", () => {
   it("does not look where the file is optional, nor with the local datastore", () => {
     expect(() => checkNodenameFile(config({ nodename_file_optional: true }), "kubernetes")).not.toThrow();
     expect(() => checkNodenameFile(config(), "local")).not.toThrow();
+  });
+
+  it("does not send people to a calico/node that has never been on the host", () => {
+    const absent = join(directory.path, "absent", "nodename");
+    expect(() => checkNodenameFile(config({ nodename_file: absent }), "kubernetes")).toThrow(
+      `stat ${absent}: no such file or directory: no agent of Calico has been on this host`,
+    );
+  });
+});
+
+describe("assertNodeName", () => {
+  it.each(["\0\0\0\0", "node1\nnode2", "a b", "../etc", "-node", "node-", "", "nöde"])("refuses %j", (name) => {
+    expect(() => assertNodeName(name)).toThrow(expect.objectContaining({ word: "nodename-invalid" }));
+  });
+
+  it.each(["node1", "Node-A", "ip-10-0-0-1.eu-central-1.compute.internal", "build_host"])("takes %s", (name) => {
+    expect(() => assertNodeName(name)).not.toThrow();
   });
 });

@@ -1,3 +1,4 @@
+import type { ApiFault } from "../../../../lib/kubernetes/api-client.ts";
 /** What the agent says of itself, on a clock that the test moves (A§8.3). */
 
 import { connect } from "node:net";
@@ -102,13 +103,17 @@ describe("the API server's check", () => {
     expect(watchesCheck(() => [cache()]).look().state).toBe("ok");
   });
 
-  it("fails while credentials are refused, and not for want of an answer", () => {
+  it.each<[string, number, ApiFault | undefined]>([
+    ["credentials", 401, undefined],
+    ["certificate", 0, "untrusted"],
+  ])("fails while the %s is refused, and not for want of an answer", (word, status, fault) => {
     const credentials = new CredentialsCheck();
-    const call = { method: "GET", path: "/" } as const;
-    credentials.note(call, 401);
-    credentials.note(call, 0);
-    expect(credentials.check.look().state).toBe("failure");
-    credentials.note(call, 200);
+    credentials.note(0, undefined);
+    expect(credentials.check.look().state).toBe("ok");
+    credentials.note(status, fault);
+    credentials.note(0, undefined);
+    expect(credentials.check.look()).toMatchObject({ state: "failure", message: expect.stringContaining(word) });
+    credentials.note(200, undefined);
     expect(credentials.check.look().state).toBe("ok");
   });
 });

@@ -7,7 +7,7 @@ import { TestAuthority } from "../../../../support/tls-server-certificates.ts";
 
 describe("the API client behind an HTTP proxy", () => {
   async function start(status?: string, trusted = authority, shown = keyPair) {
-    const server = serve(({ target }) => ({ status: 200, body: JSON.stringify(target) }), { keyPair: shown });
+    const server = serve(({ target }) => ({ status: 200, body: JSON.stringify({ target }) }), { keyPair: shown });
     const proxy = closing(await new ConnectProxy(status).start());
     const change = { proxy: `http://me:s3cr3t@127.0.0.1:${proxy.port}`, trust: { certificateAuthority: trusted.certificate } };
     const client = connect(server, change, { repetitions: 1, refused: 20 });
@@ -19,9 +19,9 @@ describe("the API client behind an HTTP proxy", () => {
 
     const paths = ["/1", "/2", "/3"];
     expect(await Promise.all(paths.map((path) => client.request({ method: "GET", path })))).toEqual(
-      paths.map((path) => JSON.stringify(path)),
+      paths.map((target) => JSON.stringify({ target })),
     );
-    expect(await client.request({ method: "POST", path: "/4", body: "{}" })).toBe('"/4"');
+    expect(await client.request({ method: "POST", path: "/4", body: "{}" })).toBe('{"target":"/4"}');
 
     expect(server.asked).toEqual(["GET /1", "GET /2", "GET /3", "POST /4"]);
     expect(server.requests[3]).toMatchObject({

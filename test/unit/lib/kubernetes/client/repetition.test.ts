@@ -107,7 +107,7 @@ describe("repeating a request", () => {
     expect(server.requests).toHaveLength(1);
   });
 
-  it.each([400, 403, 404, 405, 409, 410, 413, 415, 422, 301, 304])("does not repeat after %i", async (status) => {
+  it.each([400, 403, 404, 405, 409, 410, 413, 415, 422])("does not repeat after %i", async (status) => {
     const { server, client } = start([{ status }, OK]);
 
     expect(await outcome(client, GET)).toMatchObject({ name: "ApiError", status, isRepetition: false });
@@ -210,11 +210,11 @@ describe("repeating a request", () => {
   });
 
   it("asks in order, and once each, what was asked for together while the connection broke", async () => {
-    const { server, client } = start(({ target }, index) => (index === 1 ? "close" : { status: 200, body: JSON.stringify(target) }));
+    const { server, client } = start(({ target }, index) => (index === 1 ? "close" : { status: 200, body: JSON.stringify({ target }) }));
     const paths = ["/1", "/2", "/3", "/4"];
     const answers = await Promise.all(paths.map((path) => client.request({ method: "PATCH", path, body: "[]" })));
 
-    expect(answers).toEqual(paths.map((path) => JSON.stringify(path)));
+    expect(answers).toEqual(paths.map((target) => JSON.stringify({ target })));
     expect(server.asked).toEqual(["PATCH /1", "PATCH /2", "PATCH /2", "PATCH /3", "PATCH /4"]);
     expect(server.connections).toBe(2);
   });
@@ -256,7 +256,9 @@ describe("repeating a request", () => {
 
     expect(await outcome(client, GET)).toMatchObject({
       status: 0,
-      message: expect.stringMatching(/"text\/html" instead of JSON \(<html> <title>Log in<\/title>\): this is no Kubernetes API server$/),
+      message: expect.stringMatching(
+        /"text\/html" instead of an object in JSON \(<html> <title>Log in<\/title>\): this is no Kubernetes API server$/,
+      ),
     });
   });
 
@@ -267,9 +269,9 @@ describe("repeating a request", () => {
       { raw: "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>" },
     ]);
 
-    expect(await outcome(client, GET)).toMatchObject({ status: 0, message: expect.stringContaining('"text/html" instead of JSON') });
+    expect(await outcome(client, GET)).toMatchObject({ status: 0, message: expect.stringContaining('"text/html" instead of') });
     expect(await outcome(client, GET)).toBe('{"ok":true}');
-    expect(await outcome(client, GET)).toMatchObject({ status: 0, message: expect.stringContaining('"" instead of JSON') });
+    expect(await outcome(client, GET)).toMatchObject({ status: 0, message: expect.stringContaining("text without a type instead of") });
   });
 
   it("does not take what was said without a question for an answer", async () => {
