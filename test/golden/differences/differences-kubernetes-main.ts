@@ -218,6 +218,10 @@ export const KUBERNETES_MAIN_DIFFERENCES: Readonly<Record<string, DeliberateDiff
     ...REFUSED_BEFORE_THE_CLAIM,
   }),
   "main/no-policy": endsAs("main/policy-type-other", NO_PLACE_FOR_PROFILES),
+  "main/nodename-file-missing": differs(
+    "docs/project/decisions.md: what keeps the cluster from answering is named before a missing file, and a DEL does not need the file",
+    { ...delOfNothing("call 1"), ...delOfNothing("call 2"), ...requests({ 0: 2, 1: 4, 2: 4 }) },
+  ),
   "main/nodename-uppercase": differs(IMPOSSIBLE_NAME, { [`call 0 > files > ${LOCK}`]: ABSENT }),
   "main/noipam": differs(ROUTES_FOR_ALL, { ...hostRoute("10.99.0.1", "call 0"), ...hostRoute("fd99::1", "call 0") }),
   "main/noipam-outside-pools": differs(ROUTES_FOR_ALL, hostRoute("10.99.0.1", "call 0")),
