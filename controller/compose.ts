@@ -13,6 +13,7 @@ import { resolveApiConfig } from "../lib/kubernetes/config/resolve.ts";
 import { createAgentLog, watchSignals } from "../lib/resident/agent-log.ts";
 import { Health } from "../lib/resident/health.ts";
 import { SECOND_MS } from "../lib/resident/options.ts";
+import { newsOf } from "../lib/resident/tasks.ts";
 import { SYSTEM_CLOCK } from "../lib/system/waiting.ts";
 import { serveHealth } from "./health.ts";
 import { Elector, fencedClient } from "./leader/elector.ts";
@@ -63,7 +64,8 @@ export async function runController({ options, env, version }: ControllerInput):
   const client = fencedClient(createApiClient(api, { connections: CONNECTIONS }), elector, CONNECTIONS);
   const onRun: TermOptions["onRun"] = (run) => {
     metrics.ran(run);
-    if (run.outcome === "failure") log.error(`${run.name}: ${run.message ?? "failed"}`);
+    const news = newsOf(run);
+    if (news !== undefined) log[run.outcome === "failure" ? "error" : "info"](news);
   };
   const group = configuredGroup(config, env);
   const onReleased: TermOptions["onReleased"] = (reason, addresses) => metrics.released(reason, addresses);

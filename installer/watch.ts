@@ -104,10 +104,11 @@ export class InstallationWatch {
   async #attempt(what: string, work: () => void | Promise<void>): Promise<void> {
     try {
       await work();
-      this.#problems.delete(what);
+      if (this.#problems.delete(what)) this.#log(`${what}: done, after failures`);
     } catch (error) {
-      this.#log(`${what}: ${messageOf(error)}; tried again`);
-      this.#problems.set(what, messageOf(error));
+      const problem = messageOf(error);
+      if (this.#problems.get(what) !== problem) this.#log(`${what}: ${problem}; tried again`);
+      this.#problems.set(what, problem);
     }
   }
 

@@ -15,7 +15,7 @@ import {
   watchesCheck,
 } from "../../lib/resident/health.ts";
 import { keepHealthServed, serveMetrics } from "../../lib/resident/health-server.ts";
-import type { TaskRun, TaskStatus } from "../../lib/resident/tasks.ts";
+import { newsOf, type TaskRun, type TaskStatus } from "../../lib/resident/tasks.ts";
 import { type Clock, SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
 import { AgentMetrics, Standstill } from "./metrics.ts";
 
@@ -71,8 +71,9 @@ export class AgentHealth implements AsyncDisposable {
   controllerRan(run: TaskRun): void {
     const { log } = this.#options;
     this.metrics.controllerRan(run);
-    if (run.outcome === "failure") log.error(`controller ${run.name}: ${run.message ?? "failed"}`);
-    else if (!run.quiet) log.debug(`controller ${run.name} has run`, { seconds: run.seconds });
+    const news = newsOf(run);
+    if (news !== undefined) log[run.outcome === "failure" ? "error" : "info"](`controller ${news}`);
+    else if (run.outcome === "success" && !run.quiet) log.debug(`controller ${run.name} has run`, { seconds: run.seconds });
   }
 
   /** Notes the answer to each request to the API server. */

@@ -57,7 +57,19 @@ export interface TaskRun {
   readonly seconds: number;
   /** What a failure said. */
   readonly message?: string;
+  /** In a row: with this one, or before this success. */
+  readonly failures: number;
   readonly quiet: boolean;
+}
+
+/** Failures in a row, with pauses of a minute, after which they are reported again. */
+const REMINDER = 60;
+
+/** Says what a log does not know yet of failures: that they begin, still go on after a long time, and have ended. */
+export function newsOf({ name, outcome, message = "failed", failures }: TaskRun): string | undefined {
+  if (outcome === "success") return failures === 0 ? undefined : `${name}: it works again, after ${failures} failures`;
+  if (failures === 1) return `${name}: ${message}`;
+  return failures % REMINDER === 0 ? `${name}: ${message} (${failures} failures in a row)` : undefined;
 }
 
 interface TasksOptions {
@@ -225,6 +237,7 @@ class Task {
   #note({ at, quiet }: { readonly at: number; readonly quiet: boolean }, failure: string | undefined): void {
     const { clock, onRun } = this.#options;
     this.#lastMessage = failure;
+    const failures = failure === undefined ? this.#failuresInARow : this.#failuresInARow + 1;
     if (failure === undefined) {
       this.#successes++;
       this.#failuresInARow = 0;
@@ -235,6 +248,6 @@ class Task {
       this.#lastFailure = clock.date();
     }
     const outcome = failure === undefined ? "success" : "failure";
-    onRun({ name: this.#name, outcome, seconds: (clock.now() - at) / 1000, quiet, message: failure });
+    onRun({ name: this.#name, outcome, seconds: (clock.now() - at) / 1000, quiet, failures, message: failure });
   }
 }

@@ -22,7 +22,7 @@ const MOST_OF_A_REFUSAL = 4096;
 
 export interface WatchesOptions {
   readonly clock?: Clock;
-  /** Gets a message about what cannot be read, and about each failure to list or watch. */
+  /** Gets a message about what cannot be read, and when following fails, still fails after a long time, and works again. */
   readonly onProblem?: (message: string) => void;
 }
 
@@ -102,6 +102,8 @@ function connectionSource(connection: WatchedServer): WatchSource {
 const BACK_OFF: BackOff = { base: 200, longest: 10_000 };
 /** A watch that lived for less counts as a failure, so that a server that ends them at once is not asked in a loop. */
 const LEAST_LIFE_MS = 1_000;
+/** How often a failure that lasts is reported again. */
+const REMINDER_MS = 600_000;
 /** A watch that the server has ended in order is followed again at once. A server that takes longer may have died between the two. */
 const RENEWAL_MS = 2_000;
 
@@ -128,6 +130,9 @@ export class ResourceWatcher<T> implements ResourceCache<T> {
   /** The last watch ended in order, and nothing has failed since. */
   #isRenewing = false;
   #problem: string | undefined;
+  /** A failure that was reported, until a watch has lived long enough. */
+  #outage: { readonly since: number; toldAt: number } | undefined;
+  #begunAt = 0;
 
   constructor(feed: Feed<T>, options: WatcherOptions) {
     this.#feed = feed;
@@ -224,10 +229,27 @@ export class ResourceWatcher<T> implements ResourceCache<T> {
     }
     const isBroken = wasFollowed && !(error instanceof WatchError);
     const problem = isBroken ? `the watch broke off (${systemErrorCode(error) ?? messageOf(error)})` : messageOf(error);
-    if (problem !== this.#problem) this.#options.onProblem(`${this.#feed.name}: ${problem}`);
     this.#problem = problem;
+    this.#reportFailure(problem);
     const isUnanswered = this.#feed.isHeartbeat && !wasFollowed && statusOf(error) === 0;
     if (isUnanswered || error instanceof SilenceError) this.#options.onSilence?.();
+  }
+
+  /** Reports changes of state: an outage of an hour has thousands of tries, whose messages differ. */
+  #reportFailure(problem: string): void {
+    const now = this.#options.clock.now();
+    const { since, toldAt } = this.#outage ?? { since: now, toldAt: Number.NEGATIVE_INFINITY };
+    if (now - toldAt < REMINDER_MS) return;
+    const duration = now > since ? ` (for ${Math.round((now - since) / 1_000)} s now)` : "";
+    this.#outage = { since, toldAt: now };
+    this.#options.onProblem(`${this.#feed.name}: ${problem}${duration}`);
+  }
+
+  #reportEnd(): void {
+    if (this.#outage === undefined || this.#options.clock.now() - this.#begunAt < LEAST_LIFE_MS) return;
+    const seconds = Math.round((this.#begunAt - this.#outage.since) / 1_000);
+    this.#outage = undefined;
+    this.#options.onProblem(`${this.#feed.name}: followed again, after ${seconds} s`);
   }
 
   /** @returns the version to follow from */
@@ -254,6 +276,7 @@ export class ResourceWatcher<T> implements ResourceCache<T> {
       delete: (key) => this.#store.delete(key),
       reached: (reached) => {
         this.#version = reached;
+        this.#reportEnd();
       },
     };
     const begun = () => {
@@ -262,8 +285,10 @@ export class ResourceWatcher<T> implements ResourceCache<T> {
       this.#lostSince = undefined;
       this.#followedSince ??= this.#options.clock.now();
       this.#problem = undefined;
+      this.#begunAt = this.#options.clock.now();
     };
     await this.#feed.follow(version, sink, begun, signal);
+    this.#reportEnd();
   }
 
   #put(key: string, version: string, decode: () => T): void {

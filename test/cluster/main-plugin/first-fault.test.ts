@@ -49,7 +49,7 @@ const FAULTS: readonly (readonly [situation: string, word: string, fault: Fault]
   ["nothing else is wrong", "nodename-file-missing", {}],
 ];
 
-describe.each(FAULTS)("where %s", (_, word, { options, kubernetes }) => {
+describe.each(FAULTS)("where %s", (_situation, word, { options, kubernetes }) => {
   it(`ADD says ${word}, and doctor gives the same next step`, async () => {
     await using node = await ApiServerNode.create(cluster, { ...POOL, ...options, pods: ["pod"] });
     const conf = {
@@ -63,9 +63,9 @@ describe.each(FAULTS)("where %s", (_, word, { options, kubernetes }) => {
     expect(JSON.stringify(run.json)).not.toContain("calico/node");
 
     const netDir = join(node.node.dir, "net.d");
-    const { cniVersion, name, ...plugin } = node.conf(conf);
+    const { cniVersion: _, name, ...plugin } = node.conf(conf);
     const plugins = [{ ...plugin, type: "tortie" }];
-    await Bun.write(join(netDir, "10-tortie.conflist"), JSON.stringify({ cniVersion, name, plugins }));
+    await Bun.write(join(netDir, "10-tortie.conflist"), JSON.stringify({ cniVersion: "1.1.0", name, plugins }));
     const doctor = [join(BIN_DIR, "tortiectl"), "doctor", "--json", "--net-dir", netDir, "--cni-bin-dir", BIN_DIR];
     const { results } = JSON.parse((await node.node.run(doctor)).stdout) as Report;
     const failed = results.filter(({ status }) => status !== "ok");

@@ -71,7 +71,7 @@ describe("The figures of a cluster", () => {
     metrics.released("leak", 2);
     metrics.released("leak", 3);
     metrics.asked("GET", 200);
-    metrics.ran({ name: "pools", outcome: "success", seconds: 0.2, quiet: true });
+    metrics.ran({ name: "pools", outcome: "success", seconds: 0.2, quiet: true, failures: 0 });
     expect(await figuresOf(metrics)).toMatchObject({
       'ipam_allocations_gc_reclamations{reason="leak"}': 5,
       'tortie_controller_requests_total{method="GET",status="200"}': 1,

@@ -7,7 +7,7 @@ const metrics = fresh(() => new AgentMetrics());
 
 describe("the agent's figures", () => {
   it("are counted by its parts", async () => {
-    metrics.controllerRan({ name: "a", outcome: "failure", seconds: 2, quiet: true });
+    metrics.controllerRan({ name: "a", outcome: "failure", seconds: 2, quiet: true, failures: 1 });
     metrics.apiAnswered("/cni/add", "POST", 200, 12);
     metrics.cniTook("add", "total", 12);
     metrics.built("total", "success", 3);

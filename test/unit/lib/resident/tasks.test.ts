@@ -1,5 +1,5 @@
 /** Background tasks on a clock that the test moves (A§6.1). */
-import { type TaskRun, Tasks } from "../../../../lib/resident/tasks.ts";
+import { newsOf, type TaskRun, Tasks } from "../../../../lib/resident/tasks.ts";
 import { FakeClock, settled } from "../../../support/fake-clock.ts";
 
 let clock: FakeClock;
@@ -177,7 +177,23 @@ describe("A-O05: a task", () => {
     tasks.update("a", { run: () => new Promise(() => {}), deadlineMs: 5_000 });
     await clock.advance(5_000);
     expect(statusOf("a")).toMatchObject({ "failure-count": 1, "last-failure-msg": "no end after 5 s" });
-    expect(runs).toEqual([{ name: "a", outcome: "failure", seconds: 5, quiet: false, message: "no end after 5 s" }]);
+    expect(runs).toEqual([{ name: "a", outcome: "failure", seconds: 5, quiet: false, failures: 1, message: "no end after 5 s" }]);
+  });
+
+  it("N18: is news when it begins to fail, still fails an hour later, and works again", async () => {
+    let isAway = true;
+    const run = () => (isAway ? Promise.reject(new Error(`away ${runs.length}`)) : Promise.resolve());
+    tasks.update("a", { run, intervalMs: 60_000 });
+    for (let minute = 0; minute < 60; minute++) await clock.advance(60_000);
+    isAway = false;
+    for (let minute = 0; minute < 3; minute++) await clock.advance(60_000);
+    expect(runs.length).toBeGreaterThan(60);
+    const failures = runs.filter(({ outcome }) => outcome === "failure").length;
+    expect(runs.map(newsOf).filter((news) => news !== undefined)).toEqual([
+      "a: away 0",
+      "a: away 59 (60 failures in a row)",
+      `a: it works again, after ${failures} failures`,
+    ]);
   });
 
   it("runs once more when it was asked to during a run, and no more often", async () => {
