@@ -98,9 +98,8 @@ export function exposureOf({ path, isSecret }: Trusted, ourselves = process.gete
 
 /**
  * Refuses variables that change what the JavaScript runtime inside the executable does, before and behind the program's back: BUN_OPTIONS
- * loads any file first (--preload), BUN_INSPECT opens a debugger, BUN_JSC_* turns parts of the engine on and off, BUN_CONFIG_VERBOSE_FETCH
- * prints requests with their tokens. Bun has no build option that turns them off. BUN_BE_BUN cannot be refused here: with it the executable
- * is Bun, and never reaches the program (SECURITY.md).
+ * would load any file first (--preload), BUN_INSPECT opens a debugger, BUN_JSC_* turns parts of the engine on and off, BUN_CONFIG_VERBOSE_FETCH
+ * prints requests with their tokens. Bun has no option that turns them off; scripts/build takes BUN_OPTIONS and BUN_BE_BUN out of it.
  *
  * @throws TortieError `runtime-variable` when one of them is set
  */

@@ -120,11 +120,12 @@ function pluginConf(file: string, path: string, netconf: JsonObject): PluginConf
   return { type, capabilities: new Set(declared.map(([name]) => name)), netconf };
 }
 
-/** Booleans may be written as the words "true" and "false", as libcni reads them. */
+/** Booleans may be written as the words "true" and "false", in letters of any case (libcni, readBool of NetworkConfFromBytes). */
 function flag(file: string, config: JsonObject, key: string): boolean {
-  const value = config[key];
-  if (value === undefined || value === false || value === "false") return false;
-  if (value === true || value === "true") return true;
+  const value = config[key] === undefined ? false : config[key];
+  if (typeof value === "boolean") return value;
+  const word = typeof value === "string" ? value.toLowerCase() : "";
+  if (word === "true" || word === "false") return word === "true";
   return invalid(file, `${key}: true or false is wanted`, key);
 }
 

@@ -1,5 +1,5 @@
 /** What the runtime's process hands down: its environment, its memory policy, and readers of pipes that have stopped. */
-import { closeSync, constants, existsSync, openSync, readFileSync, writeSync } from "node:fs";
+import { closeSync, constants, existsSync, openSync, readFileSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { localConf } from "../../support/conf.ts";
 import { fresh } from "../../support/fixtures.ts";
@@ -11,6 +11,7 @@ const node = fresh(Node.create);
 describe("L10: a variable that changes the JavaScript runtime", () => {
   it.each([
     ["BUN_OPTIONS", "--smol"],
+    ["BUN_OPTIONS", "--version"],
     ["BUN_JSC_useConcurrentGC", "0"],
     ["BUN_CONFIG_VERBOSE_FETCH", "1"],
   ])("%s is refused by the plugins, and nothing is touched", async (name, value) => {
@@ -22,6 +23,23 @@ describe("L10: a variable that changes the JavaScript runtime", () => {
     }
     await node.expectClean();
     expect(existsSync(node.datastorePath)).toBe(false);
+  });
+
+  it.each(["tortie", "tortie-main", "tortie-ipam"])("R12: does not make Bun of %s", async (plugin) => {
+    const pod = await node.addPod();
+    for (const command of ["ADD", "DEL"]) {
+      const run = await node.cni(command, { plugin, pod, conf: localConf(node), env: { BUN_BE_BUN: "1" } });
+      expect(run).toMatchObject({ exit: 0, stdout: command === "ADD" ? expect.stringContaining('"ips"') : "" });
+    }
+  });
+
+  it("R12: does not make Bun of tortiectl, nor loads a file before it", async () => {
+    const file = join(node.dir, "first.js");
+    writeFileSync(file, `require("node:fs").writeFileSync(${JSON.stringify(`${file}.done`)}, "")`);
+    const tortiectl = [join(BIN_DIR, "tortiectl"), "--version"];
+    expect(await node.run(tortiectl, { env: { BUN_BE_BUN: "1" } })).toEqual(await node.run(tortiectl, { env: {} }));
+    await node.run(tortiectl, { env: { BUN_OPTIONS: `--preload=${file}` } });
+    expect(existsSync(`${file}.done`)).toBe(false);
   });
 
   it("is refused by tortiectl", async () => {

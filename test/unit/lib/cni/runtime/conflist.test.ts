@@ -35,6 +35,14 @@ describe("a network configuration list", () => {
     expect(list.plugins[0]?.netconf).toEqual({ type: "one", extra: [1] });
   });
 
+  it.each(["TRUE", "True", "true"])("R12: takes the word %s, in any case, for true", (word) => {
+    const keys = { disableCheck: word, disableGC: word, loadOnlyInlinedPlugins: word };
+    expect(readConflist(write({ name: "podnet", plugins: PLUGINS, ...keys }))).toMatchObject({ disableCheck: true, disableGc: true });
+    expect(readConflist(write({ name: "podnet", plugins: PLUGINS, disableGC: "FALSE" }))).toMatchObject({ disableGc: false });
+    for (const wrong of ["yes", "", null, 1])
+      expect(() => readConflist(write({ name: "n", plugins: PLUGINS, disableGC: wrong }))).toThrow("disableGC");
+  });
+
   it("may be a single plugin's configuration", () => {
     const list = readConflist(write({ cniVersion: "0.4.0", name: "podnet", type: "one", mtu: 9000 }));
 
