@@ -162,7 +162,7 @@ describe("etcd with users", () => {
     expect(await datastore.handles.get(HANDLE.id)).toBeUndefined();
     await expect(datastore.handles.create(HANDLE.id, HANDLE)).rejects.toMatchObject({
       failure: "unauthorized",
-      word: "datastore-unauthorized",
+      word: "datastore-forbidden",
       message: expect.stringMatching(/permission denied.*grant user "plugins" the permission readwrite on the prefix \/calico\//s),
     });
     await grant("READWRITE");

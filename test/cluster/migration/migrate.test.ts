@@ -242,7 +242,7 @@ describe("tortiectl datastore migrate", () => {
       { kind: "answer", status: 403, message: "no more" },
     );
     const failed = await tortiectl(migrateArgs("local", "kubernetes", config));
-    expect(failed).toMatchObject({ exit: 1, stderr: expect.stringContaining("datastore-unauthorized") });
+    expect(failed).toMatchObject({ exit: 1, stderr: expect.stringContaining("datastore-forbidden") });
     expect([await readyOf("local"), await readyOf("kubernetes")]).toEqual([undefined, true]);
     expect((await at("kubernetes", (store) => store.handles.list())).length).toBeGreaterThan(0);
 

@@ -196,7 +196,7 @@ describe("tortiectl ipam with the rights of the plugins' account", () => {
       1,
       {
         error: expect.objectContaining({
-          word: "datastore-unauthorized",
+          word: "datastore-forbidden",
           message: expect.stringContaining('cannot list resource "ipreservations"'),
         }),
       },

@@ -134,7 +134,7 @@ describe("what asks the nodes", () => {
     const stranger = await cluster.kubeconfigFor("stranger");
     expect(await kubectlTortie(["endpoints", "-A"], stranger)).toMatchObject({
       ...{ exit: 1, stdout: "" },
-      stderr: expect.stringMatching(/cannot list resource "pods"[\s\S]*\(datastore-unauthorized\)/),
+      stderr: expect.stringMatching(/cannot list resource "pods"[\s\S]*\(datastore-forbidden\)/),
     });
   });
 });
@@ -193,7 +193,7 @@ describe("tortiectl ui --kubeconfig", () => {
   it("says to an account without rights what it may not see", async () => {
     const ui = await start(await cluster.kubeconfigFor("stranger"));
     for (const question of ["pools", "pods"]) {
-      expect(await asked(ui, question)).toMatchObject({ status: 1, answer: { error: { word: "datastore-unauthorized" } } });
+      expect(await asked(ui, question)).toMatchObject({ status: 1, answer: { error: { word: "datastore-forbidden" } } });
     }
   });
 

@@ -132,7 +132,7 @@ describe("The cluster", () => {
     await expectError(
       { conf: { calico_api_group: group, kubernetes: { kubeconfig } } },
       [`grant user ${account} the verb get on clusterinformations in API group "${group.split("/")[0]}"`],
-      "datastore-unauthorized",
+      "datastore-forbidden",
     );
   });
 
