@@ -31,11 +31,6 @@ export function isDatastoreFailure(error: unknown, ...failures: readonly Datasto
   return error instanceof DatastoreError && failures.includes(error.failure);
 }
 
-/** Tells whether the datastore gave no answer of its own: it is away, refuses us, or something else answered in its place. */
-export function isUnanswered(error: unknown): error is DatastoreError {
-  return isDatastoreFailure(error, "unavailable", "unauthorized");
-}
-
 /** What keeps an answer away although something is there: more exact than the kind of failure. */
 export const FAULT_WORDS = {
   untrusted: "datastore-untrusted",

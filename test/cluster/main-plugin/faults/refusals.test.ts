@@ -113,7 +113,7 @@ describe("The network configuration", () => {
     const { msg, details } = await errorOf({ conf: { kubernetes: { kubeconfig } } });
     expect(msg).toMatch(new RegExp(`GET ${cluster.server}/.*certificate signed by unknown authority`));
     expect(msg).not.toContain("(tried");
-    expect(details).toMatch(/^datastore-unavailable: /);
+    expect(details).toMatch(/^datastore-untrusted: /);
   });
 });
 
