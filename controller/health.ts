@@ -43,6 +43,7 @@ export async function serveHealth({ health, options, elector, term, metrics, log
     queueCheck(() => term()?.queue.status),
     kubeControllersCheck(options["calico-kube-controllers"], () => term()?.kubeControllers.found),
     annotationsCheck(() => term()?.duties.addresses.unread ?? []),
+    agentsCheck(() => term()?.duties.agents.away ?? []),
     firstPoolsCheck(() => term()?.duties.firstPools.refusals ?? []),
     identitiesCheck(() => term()?.duties.identities?.findings ?? []),
   ];
@@ -133,6 +134,14 @@ export function annotationsCheck(unread: () => readonly string[]): Check {
   return findingsCheck("annotations", unread, "every pod's annotations are read to their end", (pods) => ({
     message: `${count(pods.length, "pod")} with too much text or too many addresses in annotations: ${enumerate(pods)}`,
     next: "shorten the annotations of these pods; until then addresses that were allocated to them are kept, even unused ones",
+  }));
+}
+
+/** @param away nodes that new pods are kept from */
+export function agentsCheck(away: () => readonly string[]): Check {
+  return findingsCheck("agents", away, "no node is kept from new pods for lack of an agent", (nodes) => ({
+    message: `${count(nodes.length, "node")} without a ready agent, where no new pod may go: ${enumerate(nodes)}`,
+    next: "see why: kubectl -n kube-system get pods -l k8s-app=tortie-node -o wide",
   }));
 }
 

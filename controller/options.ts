@@ -66,6 +66,15 @@ export const OPTION_TABLE = {
     maximum: LONGEST_S,
     description: "Seconds for which an address of a node that exists must be unused before it is released; 0: never",
   },
+  "agent-grace": {
+    group: "Duties",
+    type: "integer",
+    default: 60,
+    minimum: 0,
+    maximum: LONGEST_S,
+    description:
+      "Seconds for which a node's agent must not be ready before the node gets the condition NetworkUnavailable, which keeps new pods away; 0: never",
+  },
   "calico-kube-controllers": {
     group: "Duties",
     type: "string",

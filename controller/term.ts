@@ -15,6 +15,7 @@ import { SECOND_MS } from "../lib/resident/options.ts";
 import { type TaskRun, type TaskStatus, Tasks } from "../lib/resident/tasks.ts";
 import { type BackOff, type Clock, pauseAfter } from "../lib/system/waiting.ts";
 import { Addresses } from "./duties/addresses.ts";
+import { Agents } from "./duties/agents.ts";
 import { type Duty, type DutyContext, KubeControllers, LiveCluster, newObserved, type Observed } from "./duties/duty.ts";
 import { Identities } from "./duties/identities.ts";
 import { ClusterInformationMark, FirstPools } from "./duties/new-cluster.ts";
@@ -37,6 +38,7 @@ export interface TermOptions extends Pick<DutyContext, "client" | "clock" | "all
 /** Makes the leader's duties from the options; each duty may look and work by itself. */
 export class Duties {
   readonly addresses: Addresses;
+  readonly agents: Agents;
   readonly firstPools: FirstPools;
   /** `undefined` where the cluster has no such kind, or the options want none. */
   readonly identities: Identities | undefined;
@@ -46,11 +48,13 @@ export class Duties {
     const { identities } = context.view;
     this.identities = identities && new Identities(context, identities);
     this.addresses = new Addresses(context);
+    this.agents = new Agents(context, { graceMs: settings["agent-grace"] * SECOND_MS, namespace: settings["lease-namespace"] });
     this.firstPools = new FirstPools(context, settings);
     this.all = [
       // Comes first: in a new cluster everything else waits for what they make.
       ...(settings["cluster-information"] ? [new ClusterInformationMark(context)] : []),
       this.firstPools,
+      this.agents,
       this.addresses,
       removalOf(context, LEFTOVERS),
       removalOf(context, ANNOTATIONS),

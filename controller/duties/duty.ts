@@ -6,20 +6,21 @@
 import type { Allocator, Clock as AllocatorClock } from "../../ipam-plugin/allocator/allocator.ts";
 import type { ApiGroup } from "../../lib/datastore/calico/codec.ts";
 import type { KubernetesDatastore } from "../../lib/datastore/kubernetes/kubernetes-datastore.ts";
-import { field, has, isNumber, isObject, objects, parseObject, section, text, texts } from "../../lib/json/decode.ts";
+import { type Fields, field, has, isNumber, isObject, objects, parseObject, section, text, texts } from "../../lib/json/decode.ts";
 import { type ApiClient, ApiError, type ApiRequest } from "../../lib/kubernetes/api-client.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";
 import { Observations } from "../../lib/resident/observations.ts";
 import type { Clock } from "../../lib/system/waiting.ts";
+import { AGENT, type AgentSet } from "../judge/agents.ts";
 import type { ControllerOptions } from "../options.ts";
 import { type ClusterView, decodePodView, KUBE_CONTROLLERS, type PodView } from "../view/cluster-view.ts";
 
-/** What looks have seen of nodes that are gone, of allocations on them and elsewhere, and of each kind of orphan (orphans.ts). */
-export type Observed = Readonly<Record<"node" | "departed" | "leak" | "pod" | "object" | "problem", Observations>>;
+/** What looks have seen of nodes that are gone, of allocations on them and elsewhere, of each kind of orphan, and of agents that are away. */
+export type Observed = Readonly<Record<"node" | "departed" | "leak" | "pod" | "object" | "problem" | "agent", Observations>>;
 
 export function newObserved(clock: Pick<Clock, "now">): Observed {
   const begun = () => new Observations(clock);
-  return { node: begun(), departed: begun(), leak: begun(), pod: begun(), object: begun(), problem: begun() };
+  return { node: begun(), departed: begun(), leak: begun(), pod: begun(), object: begun(), problem: begun(), agent: begun() };
 }
 
 export interface DutyContext {
@@ -84,6 +85,24 @@ export class LiveCluster {
   async pod(namespace: string, name: string): Promise<PodView | undefined> {
     const text = await this.#read(`/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(name)}`);
     return text === undefined ? undefined : decodePodView(parseObject(text));
+  }
+
+  /** Lists the agent's pods of one node. @throws ApiError of anything but an answer */
+  async agentPods(namespace: string, node: string): Promise<readonly PodView[]> {
+    const selectors = `labelSelector=k8s-app%3D${AGENT}&fieldSelector=spec.nodeName%3D${encodeURIComponent(node)}`;
+    const list = await this.#client.request({
+      method: "GET",
+      path: `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods?${selectors}`,
+    });
+    return objects(parseObject(list), "items").map(decodePodView);
+  }
+
+  /** Lists DaemonSets of agents. @throws ApiError of anything but an answer */
+  async agentSets(namespace: string): Promise<readonly AgentSet[]> {
+    const path = `/apis/apps/v1/namespaces/${encodeURIComponent(namespace)}/daemonsets?labelSelector=k8s-app%3D${AGENT}`;
+    const list = parseObject(await this.#client.request({ method: "GET", path }));
+    const specOf = (set: Fields) => section(section(section(set, "spec"), "template"), "spec");
+    return objects(list, "items").map((set) => ({ nodeSelector: texts(specOf(set), "nodeSelector") }));
   }
 
   /**

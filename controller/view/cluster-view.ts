@@ -189,8 +189,14 @@ function decodePoolView(object: Fields): PoolView {
   };
 }
 
-/** A node, as far as the first pools depend on it. */
+/** A node, as far as the first pools and the condition of its agent depend on it. */
 export interface NodeView {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly resourceVersion: string;
+  /** Its kubelet says so. */
+  readonly isReady: boolean;
+  /** Condition `NetworkUnavailable`, if anybody has written it. */
+  readonly network: { readonly reason: string } | undefined;
   /** `spec.podCIDRs`, which the cluster gives and the API server judges. */
   readonly ranges: readonly string[];
   /** `status.addresses`: what the node's kubelet says of itself. It can keep a pool from being made, and nothing else. */
@@ -199,10 +205,26 @@ export interface NodeView {
 
 /** @throws Error naming the field that is of the wrong type */
 function decodeNodeView(object: Fields): NodeView {
+  const { labels, resourceVersion } = metadataOf(object);
+  const network = conditionOf(object, "NetworkUnavailable");
   return {
+    labels,
+    resourceVersion,
+    isReady: isReady(object),
+    network: network && { reason: text(network, "reason") },
     ranges: textList(section(object, "spec"), "podCIDRs"),
     addresses: objects(section(object, "status"), "addresses").flatMap((entry) => parseAddress(text(entry, "address")) ?? []),
   };
+}
+
+function conditionOf(object: Fields, type: string): Fields | undefined {
+  return objects(section(object, "status"), "conditions").find((condition) => text(condition, "type") === type);
+}
+
+/** Of nodes and pods alike. */
+function isReady(object: Fields): boolean {
+  const ready = conditionOf(object, "Ready");
+  return ready !== undefined && text(ready, "status") === "True";
 }
 
 /** What Multus records of every interface of a pod. */
@@ -216,6 +238,8 @@ export const KUBE_CONTROLLERS = "calico-kube-controllers";
 export interface PodView extends Pick<Pod, "namespace" | "name" | "uid" | "labels" | "serviceAccountName" | "isHostNetwork"> {
   /** Empty while it is on no node. */
   readonly node: string;
+  /** Condition `Ready`, which the node's kubelet writes. */
+  readonly isReady: boolean;
   /** It will not use its addresses again. */
   readonly isFinished: boolean;
   /** The addresses of its status, as keys (doctor/snapshot.ts). A tenant cannot write them. */
@@ -233,10 +257,10 @@ export interface PodView extends Pick<Pod, "namespace" | "name" | "uid" | "label
 }
 
 export function decodePodView(object: Fields): PodView {
-  return podView(decodePod(object));
+  return podView(decodePod(object), isReady(object));
 }
 
-function podView(pod: Pod): PodView {
+function podView(pod: Pod, isReady: boolean): PodView {
   const { annotations, labels, serviceAccountName, isHostNetwork } = pod;
   const recorded = [annotations[POD_IPS] ?? "", annotations[POD_IP] ?? ""];
   const named = namedAddresses([...recorded, annotations[NETWORK_STATUS] ?? ""]);
@@ -246,6 +270,7 @@ function podView(pod: Pod): PodView {
     name: pod.name,
     uid: pod.uid,
     node: pod.nodeName,
+    isReady,
     isFinished: isFinished(pod),
     addresses: status.addresses.map(keyOf),
     annotated: new Claimed(named.addresses.map(keyOf)),

@@ -110,6 +110,12 @@ export class ControllerTerm implements AsyncDisposable {
     }
   }
 
+  /** Less than a minute; what became due has been worked on. */
+  async seconds(count: number): Promise<void> {
+    await this.#clock.advance(count * 1000);
+    await this.#quiet(undefined);
+  }
+
   /** A watch must have brought what the test has just changed before a look counts. */
   async sees(what: string, isSo: (view: Term["view"]) => boolean): Promise<void> {
     await until(what, () => isSo(this.term.view));
@@ -131,12 +137,13 @@ export class ControllerTerm implements AsyncDisposable {
     this.#close();
   }
 
-  async #quiet(before: ReadonlyMap<string, number>): Promise<void> {
+  /** @param before looks that do not count; absent: nobody needs to have looked */
+  async #quiet(before: ReadonlyMap<string, number> | undefined): Promise<void> {
     let lacks = "";
     const isQuiet = () => {
       const { length, working, failing } = this.term.queue.status;
       const names = this.term.statuses.map(({ name }) => name);
-      const late = names.filter((name) => (this.#looks.get(name) ?? 0) <= (before.get(name) ?? 0));
+      const late = names.filter((name) => before !== undefined && (this.#looks.get(name) ?? 0) <= (before.get(name) ?? 0));
       lacks = `${late.join(", ")} to look, and of ${length} queued, ${failing.length} failing, ${working ?? "nothing"} to end`;
       return names.length > 0 && late.length === 0 && working === undefined && length <= failing.length;
     };

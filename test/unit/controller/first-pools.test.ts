@@ -4,7 +4,8 @@ import { formatPrefix, parseAddress, parsePrefix } from "../../../lib/addresses/
 
 function node(ranges: readonly string[], address?: string): NodeView {
   const parsed = address === undefined ? undefined : parseAddress(address);
-  return { ranges, addresses: parsed === undefined ? [] : [parsed] };
+  const rest = { labels: {}, resourceVersion: "1", isReady: true, network: undefined };
+  return { ...rest, ranges, addresses: parsed === undefined ? [] : [parsed] };
 }
 
 function plan(facts: Partial<PoolFacts>) {

@@ -13,6 +13,7 @@ const POD: PodView = {
   name: "web",
   uid: "u",
   node: "there",
+  isReady: true,
   isFinished: false,
   addresses: [ADDRESS_KEY],
   annotated: new Claimed([]),
