@@ -1,11 +1,10 @@
 /**
- * Decides what the condition NetworkUnavailable of a node says about its agent. While it is True, kube-controller-manager keeps the taint
- * node.kubernetes.io/network-unavailable:NoSchedule on the node (kubernetes, pkg/controller/nodelifecycle): new pods go elsewhere, running
- * pods stay. One condition, one owner: what cloud providers, kubelet or another network wrote is left alone.
+ * Decides what the condition NetworkUnavailable of a node says about its agent: with its taint new pods go elsewhere, and running pods stay.
+ * One condition, one owner: what cloud providers or other networks wrote is left alone.
  */
+import { NETWORK_UNAVAILABLE, OUR_REASONS } from "../../lib/kubernetes/network-condition.ts";
 import type { NodeView, PodView } from "../view/cluster-view.ts";
 
-export const CONDITION = "NetworkUnavailable";
 /** Label `k8s-app` of the agent's pods and of their DaemonSet, and name of their service account (manifests/node). */
 export const AGENT = "tortie-node";
 const CALICO_NODE = "calico-node";
@@ -13,9 +12,7 @@ const CALICO_NAMESPACES = ["kube-system", "calico-system"];
 /** Written by calico-node at its start and at its orderly end (calico, node/pkg/lifecycle/utils). */
 const CALICO_REASONS = ["CalicoIsUp", "CalicoIsDown"];
 
-export const REASON = { up: "TortieIsUp", down: "TortieIsDown" } as const;
-
-export type NetworkState = keyof typeof REASON;
+export type NetworkState = keyof typeof OUR_REASONS;
 
 /** A DaemonSet of agents, as far as it says which nodes shall have one. */
 export interface AgentSet {
@@ -49,7 +46,7 @@ export function judgeAgent({ node, pods, sets, isAwayLong, isCalicoThere }: Node
 
 /** @returns the state that the condition shows, if it is ours */
 export function stateOf({ network }: Pick<NodeView, "network">): NetworkState | undefined {
-  return (["up", "down"] as const).find((state) => REASON[state] === network?.reason);
+  return (["up", "down"] as const).find((state) => OUR_REASONS[state] === network?.reason);
 }
 
 function isMeant({ nodeSelector }: AgentSet, { labels }: NodeView): boolean {
@@ -70,8 +67,14 @@ export function conditionPatch(state: NetworkState | "gone", resourceVersion: st
   const times = { lastHeartbeatTime: now, lastTransitionTime: now };
   const condition =
     state === "gone"
-      ? { type: CONDITION, $patch: "delete" }
-      : { type: CONDITION, status: state === "down" ? "True" : "False", reason: REASON[state], message: MESSAGE[state], ...times };
+      ? { type: NETWORK_UNAVAILABLE, $patch: "delete" }
+      : {
+          type: NETWORK_UNAVAILABLE,
+          status: state === "down" ? "True" : "False",
+          reason: OUR_REASONS[state],
+          message: MESSAGE[state],
+          ...times,
+        };
   return { metadata: { resourceVersion }, status: { conditions: [condition] } };
 }
 

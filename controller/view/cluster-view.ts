@@ -11,6 +11,7 @@ import type { Versioned } from "../../lib/datastore/datastore.ts";
 import { CONTAINER_ID } from "../../lib/datastore/kubernetes/pod-record.ts";
 import type { Block, BlockAffinity, Handle, IPPool } from "../../lib/datastore/resources.ts";
 import { type Fields, objects, section, text, textList } from "../../lib/json/decode.ts";
+import { NETWORK_UNAVAILABLE } from "../../lib/kubernetes/network-condition.ts";
 import { decodePod, type Metadata, metadataOf, type Pod } from "../../lib/kubernetes/objects.ts";
 import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
 import type { Selection } from "../../lib/kubernetes/watch/kubernetes-feed.ts";
@@ -206,7 +207,7 @@ export interface NodeView {
 /** @throws Error naming the field that is of the wrong type */
 function decodeNodeView(object: Fields): NodeView {
   const { labels, resourceVersion } = metadataOf(object);
-  const network = conditionOf(object, "NetworkUnavailable");
+  const network = conditionOf(object, NETWORK_UNAVAILABLE);
   return {
     labels,
     resourceVersion,

@@ -10,6 +10,7 @@ import {
   parsePrefix,
 } from "../../lib/addresses/address.ts";
 import { type Fields, objects, section, text, textList, texts } from "../../lib/json/decode.ts";
+import { NETWORK_TAINT, NETWORK_UNAVAILABLE, OUR_REASONS } from "../../lib/kubernetes/network-condition.ts";
 import { metadataOf } from "../../lib/kubernetes/objects.ts";
 import { selects } from "../../lib/selector/selector.ts";
 import { abridged } from "../checks.ts";
@@ -78,12 +79,10 @@ export async function conditions(view: ClusterView): Promise<readonly Finding[]>
     : [well("nodes", `${count(nodes.length, "node")}: ready, and their network is available`)];
 }
 
-const UNAVAILABLE = "node.kubernetes.io/network-unavailable";
-
 export function judgeNode(node: Fields): readonly Finding[] {
   const object = `node ${nameOf(node)}`;
-  const [ready, network] = [condition(node, "Ready"), condition(node, "NetworkUnavailable")];
-  const isTainted = objects(section(node, "spec"), "taints").some((taint) => text(taint, "key") === UNAVAILABLE);
+  const [ready, network] = [condition(node, "Ready"), condition(node, NETWORK_UNAVAILABLE)];
+  const isTainted = objects(section(node, "spec"), "taints").some((taint) => text(taint, "key") === NETWORK_TAINT);
   const found: Finding[] = [];
   if (ready.status === "False" || ready.status === "Unknown") {
     const isAboutCni = /cni|network ?plugin|network is not ready/i.test(ready.message);
@@ -91,10 +90,11 @@ export function judgeNode(node: Fields): readonly Finding[] {
     found.push(failed(object, `it is not ready: ${ready.message}`, { next }));
   }
   if (network.status === "True" || isTainted) {
-    const message = `its network counts as unavailable${network.message === "" ? ` (taint ${UNAVAILABLE})` : `: ${network.message}`}`;
-    found.push(
-      failed(object, message, { next: "start its agent, which clears the condition once it can add pods: tortiectl doctor on that node" }),
-    );
+    const message = `its network counts as unavailable${network.message === "" ? ` (taint ${NETWORK_TAINT})` : `: ${network.message}`}`;
+    const next = network.message.startsWith(OUR_REASONS.down)
+      ? "see the group agents, or tortiectl doctor on that node; the controller clears the condition when the agent is ready"
+      : "whoever wrote the condition must clear it; Tortie changes only its own (docs/reference/controller.md)";
+    found.push(failed(object, message, { next }));
   }
   return found;
 }

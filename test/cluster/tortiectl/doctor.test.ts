@@ -262,8 +262,20 @@ it("conditions: nodes that are not ready, or whose network is not available", as
   await nodeStatus("n2", READY, { type: "NetworkUnavailable", status: "True", reason: "NoRoute" });
   expect(await says("conditions")).toEqual([
     expect.objectContaining({ object: "node n1", status: "failed", next: expect.stringContaining("tortiectl doctor") }),
-    expect.objectContaining({ object: "node n2", status: "failed", message: "its network counts as unavailable: NoRoute" }),
+    expect.objectContaining({
+      object: "node n2",
+      status: "failed",
+      message: "its network counts as unavailable: NoRoute",
+      next: expect.stringContaining("whoever wrote the condition"),
+    }),
   ]);
+  await nodeStatus("n2", READY, { type: "NetworkUnavailable", status: "True", reason: "TortieIsDown", message: "the agent is not ready" });
+  expect(await says("conditions")).toContainEqual(
+    expect.objectContaining({
+      message: "its network counts as unavailable: TortieIsDown: the agent is not ready",
+      next: expect.stringContaining("the controller clears"),
+    }),
+  );
   await nodeStatus("n1", READY);
   await nodeStatus("n2", READY, { type: "NetworkUnavailable", status: "False" });
   expect(await says("conditions")).toEqual(WELL);
@@ -273,7 +285,7 @@ it("conditions: a taint alone, as a cloud's controller sets it, until it is take
   const taint = (...taints: readonly object[]) => done("PATCH", "/api/v1/nodes/n1", { spec: { taints } });
   await taint({ key: "node.kubernetes.io/network-unavailable", effect: "NoSchedule" });
   const found = await says("conditions");
-  expect(found).toEqual(finding("failed", /counts as unavailable \(taint node\.kubernetes\.io\/network-unavailable\)/, /start its agent/));
+  expect(found).toEqual(finding("failed", /counts as unavailable \(taint node\.kubernetes\.io\/network-unavailable\)/, /whoever wrote/));
   expect(found[0]?.object).toBe("node n1");
   await taint();
   expect(await says("conditions")).toEqual(WELL);
