@@ -8,6 +8,7 @@ import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { shared } from "../support/fixtures.ts";
 import { ControlPlane } from "../support/kubelet/control-plane.ts";
+import { TEST_IMAGE } from "../support/kubelet/image.ts";
 import { KubeletNode } from "../support/kubelet/kubelet-node.ts";
 import { NODE, NODE_ADDRESS } from "../support/kubelet/pretend-host.ts";
 import { Registry } from "../support/kubelet/registry.ts";
@@ -195,12 +196,53 @@ describe("a cluster made by docs/how-to/install-cluster.md", () => {
     expect(await node.failedAdds()).toEqual([]);
   });
 
+  it("keeps new pods from a node whose agent is away for a minute, while pods that run there stay; and lets them in when it is back", async () => {
+    const node1 = (path: string) => control.run(`kubectl get node ${NODE} -o jsonpath='${path}'`);
+    const network = (member: string) => node1(`{.status.conditions[?(@.type=="NetworkUnavailable")].${member}}`);
+    const isTainted = async () => (await node1("{.spec.taints[*].key}")).includes("node.kubernetes.io/network-unavailable");
+    await node.createPods(["stays"]);
+    await node.untilReady(["stays"]);
+    const [address = ""] = await node.addressesOf("stays");
+    expect(await network("reason")).toBe("TortieIsUp");
+    expect(await isTainted()).toBe(false);
+
+    // An upgrade to an image that nobody can pull.
+    const begun = performance.now();
+    await control.run("kubectl -n kube-system set image daemonset/tortie-node tortie-node=127.0.0.1:5000/library/none:1");
+    await node.until("the taint", isTainted);
+    process.stdout.write(`tainted ${Math.round((performance.now() - begun) / 1000)} s after the agent was taken away\n`);
+    expect(performance.now() - begun).toBeGreaterThan(60_000);
+    expect(await network("reason")).toBe("TortieIsDown");
+    await cluster.apply({
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name: "waits", namespace: "pods" },
+      spec: { automountServiceAccountToken: false, containers: [{ name: "c", image: TEST_IMAGE, imagePullPolicy: "Never" }] },
+    });
+    const scheduled = () =>
+      control.run(`kubectl -n pods get pod waits -o jsonpath='{.status.conditions[?(@.type=="PodScheduled")].message}'`);
+    await node.until("the scheduler to say why it waits", async () => (await scheduled()).includes("network-unavailable"));
+    expect(node.inPod(address, "ping", "-c", "1", "-W", "10", NODE_ADDRESS)).toContain("1 received");
+    expect(await node1('{.status.conditions[?(@.type=="Ready")].status}')).toBe("True");
+
+    await control.run("kubectl -n kube-system rollout undo daemonset/tortie-node");
+    await node.untilReady(["waits", "stays"]);
+    expect(await isTainted()).toBe(false);
+    expect(await network("reason")).toBe("TortieIsUp");
+    expect(await node.addressesOf("stays")).toEqual([address]);
+    expect(node.inPod(address, "ping", "-c", "1", "-W", "10", NODE_ADDRESS)).toContain("1 received");
+    await node.deletePods(["stays", "waits"]);
+    await node.untilGone(["stays", "waits"]);
+    expect(await node.failedAdds()).toEqual([]);
+  });
+
   it("is taken away node by node: a pod that runs keeps its network and can be deleted, and then nothing is left", async () => {
     await node.createPods(["last"]);
     await node.untilReady(["last"]);
     const [address = ""] = await node.addressesOf("last");
     const [before = "", after = ""] = commandsOf("how-to/uninstall.md", "## From a cluster");
     await runBlock(before);
+    expect(await control.run(`kubectl get node ${NODE} -o jsonpath='{.status.conditions[*].type}'`)).not.toContain("NetworkUnavailable");
     const waiting = async () =>
       /1 pods of this host/.test(await control.run("kubectl -n kube-system logs daemonset/tortie-uninstall -c files || true"));
     await node.until("the DaemonSet to wait for the pod", waiting);

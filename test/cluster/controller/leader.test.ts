@@ -47,6 +47,19 @@ describe("manifests/controller/deployment.yaml", () => {
     expect(stored.spec).toMatchObject({ replicas: 2, template: { spec: { serviceAccountName: "tortie-controller" } } });
     await cluster.remove("apps/v1", "deployments", "tortie-controller", "kube-system");
   });
+
+  it("tolerates the taint that the controller itself brings on a node, or nobody could take it off again", () => {
+    const [deployment] = readManifest("manifests/controller/deployment.yaml");
+    expect(deployment?.spec).toMatchObject({
+      template: {
+        spec: {
+          tolerations: expect.arrayContaining([
+            { key: "node.kubernetes.io/network-unavailable", operator: "Exists", effect: "NoSchedule" },
+          ]),
+        },
+      },
+    });
+  });
 });
 
 describe("two controllers", () => {

@@ -48,6 +48,12 @@ describe.each<CalicoGroup>([LEGACY, V3])("the controller's account, with objects
       metadata: { name: "gone", namespace: NAMESPACE },
       spec: { id: 7, node: "node1", podUID: "u", containerID: "c", addresses: [] },
     });
+    // A node that is ready and was marked, in a cluster that has no DaemonSet of agents any more.
+    const conditions = [
+      { type: "Ready", status: "True" },
+      { type: "NetworkUnavailable", status: "False", reason: "TortieIsUp" },
+    ];
+    await cluster.api("PATCH", "/api/v1/nodes/node2/status", { status: { conditions } });
     const since = await cluster.mark();
     controller = await startController(cluster);
     const ended = once(controller, "exit");
@@ -55,6 +61,8 @@ describe.each<CalicoGroup>([LEGACY, V3])("the controller's account, with objects
       const pool = await cluster.get(group, "ippools", "pool");
       return (pool?.metadata.finalizers ?? []).length > 0 && pool?.status !== undefined;
     });
+    const conditionsOfNode = async () => JSON.stringify((await cluster.get("v1", "nodes", "node2"))?.status?.conditions);
+    await until("the mark of the node to go", async () => !(await conditionsOfNode()).includes("TortieIsUp"));
     await cluster.remove("v1", "nodes", "node1");
     await until("the node's data to go", async () => (await addresses.of("node1")).affinities.length === 0);
     const endpoint = () => cluster.get("tortie.dev/v1alpha1", "tortieendpoints", "gone", NAMESPACE);
@@ -91,7 +99,8 @@ function ofGroup(group: CalicoGroup): RegExp {
 
 async function startController(cluster: TestCluster): Promise<ChildProcess> {
   const kubeconfig = await cluster.kubeconfigFor("controller");
-  const flags = { kubeconfig, "lease-duration": "3", "scan-interval": "1", "node-grace": "1", "leak-grace": "1", "health-port": "0" };
+  const graces = { "node-grace": "1", "leak-grace": "1", "agent-grace": "1" };
+  const flags = { kubeconfig, "lease-duration": "3", "scan-interval": "1", "health-port": "0", ...graces };
   const args = Object.entries(flags).flatMap(([name, value]) => [`--${name}`, value]);
   return spawn(join(BIN_DIR, "tortie-controller"), args, { env: {}, stdio: "ignore" });
 }
