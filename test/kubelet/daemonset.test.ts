@@ -221,7 +221,7 @@ describe("a cluster made by docs/how-to/install-cluster.md", () => {
     });
     const scheduled = () =>
       control.run(`kubectl -n pods get pod waits -o jsonpath='{.status.conditions[?(@.type=="PodScheduled")].message}'`);
-    await node.until("the scheduler to say why it waits", async () => (await scheduled()).includes("network-unavailable"));
+    await node.until("the scheduler to say why it waits", async () => (await scheduled()).includes("untolerated taint"));
     expect(node.inPod(address, "ping", "-c", "1", "-W", "10", NODE_ADDRESS)).toContain("1 received");
     expect(await node1('{.status.conditions[?(@.type=="Ready")].status}')).toBe("True");
 
