@@ -17,6 +17,7 @@ import { untilReady } from "./start/ready.ts";
 import { removeOldStates } from "./start/run-state.ts";
 import { startComparison } from "./sweep/comparison.ts";
 import { startSweeps } from "./sweep/start.ts";
+import { startTakeOver } from "./take-over/start.ts";
 
 /** SIGTERM ends the process within 5 s; this much of it is for the answers of running calls. */
 const GRACE_MS = 3_000;
@@ -39,7 +40,8 @@ export async function runAgent(input: AgentInput): Promise<number> {
   await using identities = startIdentities(context, manager);
   await using policy = await policyOf(context, { manager, identities });
   const { service, deletes } = startAttachments(context, networks, endpoints, ranges, policy);
-  policy.restored();
+  await using takeOver = await startTakeOver(context, { manager, networks, policy });
+  void takeOver.known.then(() => policy.restored());
   if (options.policy !== "off") health.metrics.watchPolicy(() => policy.view());
   health.watchEndpoints({
     endpointStates: () => manager.endpoints().map(({ shownState }) => shownState),
@@ -57,7 +59,13 @@ export async function runAgent(input: AgentInput): Promise<number> {
   const compare = startComparison(context, { manager, isRestored, witness: networks.witness, files: networks.files });
   void endpoints.build().then(compare);
   const remove = (record: Parameters<typeof service.finish>[0]) => service.finish(record);
-  startSweeps(context, { ...endpoints, ...networks, hostScope: () => ranges.nodeCidr.hostScope, remove });
+  startSweeps(context, {
+    ...endpoints,
+    ...networks,
+    hostScope: () => ranges.nodeCidr.hostScope,
+    remove,
+    isLeftToPlugins: (network) => takeOver.isLeftToPlugins(network),
+  });
   if (options["node-routes"] !== "off") {
     const { startNodeRoutes } = await import("./routes/start.ts");
     routes = await startNodeRoutes(context, { hosts: networks.hosts, nodeCidr: ranges.nodeCidr });

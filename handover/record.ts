@@ -118,6 +118,8 @@ const RECORD = {
 
   /** While an ADD is repeated: the committed record as text, which counts again when that ADD is cut off. */
   previous: may(text),
+  /** The agent found the attachment at its start, with the runtime's arguments of its ADD or without them. */
+  takenOver: may(must(oneOf("with-arguments", "without-arguments"))),
 };
 
 export type EndpointRecord = Shaped<typeof RECORD> & {

@@ -148,6 +148,11 @@ export class PolicyEngine {
     return judge(known, flow);
   }
 
+  /** Tells whether any policy selects a pod with these labels. */
+  selects(pod: Pick<PeerPod, "namespace" | "labels">): boolean {
+    return this.#subjects.selecting(pod, this.#namespaces.get(pod.namespace)).length > 0;
+  }
+
   /** Lists all policies, sorted by key; whom they select is as of the last `take()`. */
   policies(): readonly PolicyStatus[] {
     return [...this.#subjects.all()].map((policy) => this.#statusOf(policy)).sort((one, other) => compareText(one.key, other.key));

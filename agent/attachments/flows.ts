@@ -56,8 +56,9 @@ export async function addAttachment(operation: Operation, signal: AbortSignal): 
   const { served, records, sandbox } = operation;
   const call = { ...resolved(served.call), signal, sandbox };
   const known = await settledRecord(operation);
-  const held = known?.request?.digest === served.digest ? heldBy(known, call) : undefined;
-  if (known !== undefined && held !== undefined && (await stillStands(known, held, operation, call))) {
+  const isSame = known?.takenOver !== undefined || known?.request?.digest === served.digest;
+  const held = known !== undefined && isSame ? heldBy(known, call) : undefined;
+  if (known?.result !== undefined && held !== undefined && (await stillStands(known, held, operation, call))) {
     if (known.hostInterface !== undefined) await call.policy.ready(known.hostInterface.name, signal);
     served.log.info("the attachment is there: the result of its ADD is repeated");
     return { printed: known.result, endpointId: known.id };
@@ -129,6 +130,7 @@ function newAttachment({ served, sandbox }: Operation, call: NetworkCall | Attac
     ...linkOf(call),
     ...(pod === "" ? {} : { pod: `${namespace}/${pod}` }),
     traceparent,
+    takenOver: undefined,
     request: { digest, cniVersion: call.request.cniVersion ?? "", configDigest, call: callText(given) },
   };
 }
@@ -144,7 +146,9 @@ function linkOf(call: NetworkCall): Pick<EndpointRecord, "linkForm"> & Partial<P
 }
 
 /** Reads from a committed record what the attachment holds; `undefined` when the record does not say. */
-function heldBy({ desired, result }: EndpointRecord, { request }: NetworkCall): HeldAddresses | undefined {
+function heldBy({ desired, result, takenOver }: EndpointRecord, { request }: NetworkCall): HeldAddresses | undefined {
+  // The result of the ADD is not known, but the addresses are proven.
+  if (takenOver !== undefined && desired !== undefined) return { addresses: desired.pod.addresses, hostRoutes: true, routes: [], dns: {} };
   if (desired === undefined || result === undefined) return undefined;
   const { ips, routes, dns } = parseResult(parseJson(result), request.cniVersion ?? ABSENT_VERSION_OF_MAIN_RESULT);
   const addresses = ips.map((ip) => narrowAddress(ip.address));

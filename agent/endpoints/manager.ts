@@ -6,7 +6,7 @@
  */
 
 import type { NewEndpoint } from "../../handover/record.ts";
-import { type EndpointRecord, isCommitted, isDeleting, isUnfinishedAdd } from "../../handover/record.ts";
+import { type EndpointRecord, isCommitted, isDeleting } from "../../handover/record.ts";
 import type { AttachmentId } from "../../lib/cni/attachment-id.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";
@@ -28,10 +28,12 @@ export interface EndpointManagerOptions extends Pick<MendingParts, "clock" | "me
 }
 
 /**
- * `ready`: committed, or changed since; `adopted`: a plugin made it, or made it again, without the agent; `removing`: a removal has begun;
+ * `ready`: committed, or changed since; `adopted`: others made it before the agent began; `removing`: a removal has begun;
  * `gone`: nothing is left but `gone/`.
  */
 export type EndpointEvent = "ready" | "adopted" | "removing" | "gone";
+/** What is known of an attachment that is there and was made by others. */
+export type TakenOver = Omit<EndpointRecord, "id" | "phase" | "bootId" | "createdAt" | "updatedAt">;
 type Listener = (event: EndpointEvent, endpoint: Endpoint) => void;
 
 /** How long a removal waits for the endpoint's running build (A§5.10). */
@@ -110,7 +112,7 @@ export class EndpointManager {
   }
 
   /**
-   * Takes back an endpoint that an earlier agent left, or that direct mode made (A§7.3). Its record is on disk.
+   * Takes back an endpoint that an earlier agent left (A§7.3). Its record is on disk.
    * @throws Error when its id is in use
    */
   restore(record: EndpointRecord): Endpoint {
@@ -123,28 +125,15 @@ export class EndpointManager {
     this.#ids.rest(id);
   }
 
-  /**
-   * Gives an id to an attachment that direct mode made, and then treats it as a restored one (A§11.6). If there is an endpoint of this
-   * attachment, it gets the record: the plugin was the last to change it. Durable when it returns.
-   */
-  async adopt(found: EndpointRecord): Promise<void> {
-    const known = this.#table.ofAttachment(found.attachment);
-    // The plugin's ADD was cut off, and the attachment is there as before. What differs now is mended.
-    if (known !== undefined && isCommitted(known.record) && isUnfinishedAdd(found)) return known.mending.trigger(RESTORE_BUILD);
-    const { bootId, store } = this.#options;
-    const taken = { ...found, bootId };
-    const record = known?.write({ ...taken, id: known.id }) ?? this.#ids.takeFor((id) => store.create({ ...taken, id }));
-    if (known !== undefined && known.state !== "creating" && !isEnded(known.state)) this.#table.show(known);
-    else {
-      // What was being taken back, or removed, is there again.
-      await known?.mending.stop();
-      if (known !== undefined) this.#table.remove(known);
-      this.#enterRestored(record);
-    }
-    if (!isCommitted(record)) return this.#repeat(record);
-    const adopted = this.#table.get(record.id);
-    adopted?.mending.trigger(RESTORE_BUILD);
-    if (adopted !== undefined) this.#tell("adopted", adopted);
+  /** Makes an endpoint of an attachment that is there. Its record is durable when this returns. @throws TortieError `endpoint-ids-exhausted` */
+  takeOver(found: TakenOver): Endpoint {
+    const { bootId, clock, store } = this.#options;
+    const at = clock.date().toISOString();
+    const record = this.#ids.takeFor((id) => store.create({ ...found, id, phase: "ready", bootId, createdAt: at, updatedAt: at }));
+    const endpoint = this.#enterRestored(record);
+    endpoint.mending.trigger(RESTORE_BUILD);
+    this.#tell("adopted", endpoint);
+    return endpoint;
   }
 
   /**

@@ -19,6 +19,14 @@ export interface EndpointParts {
   readonly tell: (hostInterface: string, endpoint: LocalEndpoint | undefined) => void;
   /** Of this node; `undefined`: no API server knows pods. */
   readonly pods: Pick<ResourceCache<Pod>, "get" | "onChange"> | undefined;
+  /** Says whether a policy may select the pod behind a host end of which nobody knows the pod, or its labels. */
+  readonly mayBeSelected: (end: NewEndpoint) => boolean;
+}
+
+/** A host end without an endpoint: a plugin serves it, or nobody can say whose it is. */
+export interface FoundEnd extends NewEndpoint {
+  /** Nobody knows the pod, or nobody knows its labels. */
+  readonly isUncertain: boolean;
 }
 
 /** One endpoint as it is wanted. */
@@ -27,6 +35,8 @@ interface Wanted extends NewEndpoint {
   readonly id: number | undefined;
   /** The pod as it was when it was last there: it goes before its endpoint does. */
   workload: WorkloadPod | undefined;
+  /** Nobody has read its pod at an ADD; absent: an ADD has. */
+  readonly found?: Pick<FoundEnd, "isUncertain">;
 }
 
 interface Known {
@@ -34,6 +44,8 @@ interface Known {
   recorded?: Wanted;
   /** As an ADD says that is under way: it counts before the record, whose container may be an older one of the same pod. */
   coming?: Wanted;
+  /** As the kernel has it, where no record says more. */
+  found?: Wanted;
   /** What was told last, as text. */
   told?: string;
 }
@@ -63,7 +75,10 @@ export class PolicyEndpoints implements Disposable {
     if (endpoint === undefined) return;
     const { hostInterface: host } = endpoint;
     const known = this.#of(host);
-    const wanted: Wanted = { ...endpoint, id: record.id, workload: undefined };
+    const { takenOver } = record;
+    const isUncertain = takenOver === "without-arguments" && endpoint.pod !== undefined && this.#parts.pods === undefined;
+    const found = takenOver === undefined ? {} : { found: { isUncertain } };
+    const wanted: Wanted = { ...endpoint, id: record.id, workload: undefined, ...found };
     // The ADD has read the pod, or it was known before.
     const before = [known.coming, known.recorded].find((other) => other?.workload !== undefined && isSamePod(other.pod, wanted.pod));
     wanted.workload = before?.workload;
@@ -95,6 +110,25 @@ export class PolicyEndpoints implements Disposable {
       delete known.coming;
       this.#tell(hostInterface);
     };
+  }
+
+  /** Tells of every host end that has no record. Those of the last call that are not among them are gone. */
+  found(ends: readonly FoundEnd[]): void {
+    const names = new Set(ends.map(({ hostInterface }) => hostInterface));
+    for (const { isUncertain, ...end } of ends) {
+      this.#of(end.hostInterface).found = { ...end, id: undefined, workload: undefined, found: { isUncertain } };
+      this.#tell(end.hostInterface);
+    }
+    for (const [name, known] of this.#known) {
+      if (known.found === undefined || names.has(name)) continue;
+      delete known.found;
+      this.#tell(name);
+    }
+  }
+
+  /** Decides once more which host ends stay open of which nobody knows the pod, or its labels. */
+  judgeUncertain(): void {
+    for (const [name, known] of this.#known) if (present(known)?.found?.isUncertain === true) this.#tell(name);
   }
 
   /** Lends an endpoint the labels of its pod where the copy of this node's pods lacks it: it is bound to another node, or the copy is late. */
@@ -142,6 +176,7 @@ export class PolicyEndpoints implements Disposable {
       const pod = present(known)?.pod;
       if (pod !== undefined && keyOf(pod) === key) this.#tell(hostInterface);
     }
+    this.judgeUncertain();
   }
 
   #tell(hostInterface: string): void {
@@ -162,13 +197,15 @@ export class PolicyEndpoints implements Disposable {
   /** @returns `undefined` while its pod is not known */
   #endpointOf(wanted: Wanted): LocalEndpoint | undefined {
     const { addresses, pod } = wanted;
+    const { pods, mayBeSelected } = this.#parts;
+    if (wanted.found?.isUncertain === true) return mayBeSelected(wanted) ? undefined : { addresses, pod: undefined };
     if (pod === undefined) return { addresses, pod: undefined };
-    const { pods } = this.#parts;
     const found = pods?.get(keyOf(pod));
     if (found !== undefined && isThePod(found, pod)) wanted.workload = workloadOf(found);
     const { namespace, name, uid, labels } = pod;
-    // What no API server knows has the labels that its runtime gives.
-    const unknown = uid === undefined || pods === undefined ? { namespace, name, labels, ports: [] } : undefined;
+    // What no API server knows has the labels that its runtime gives. An ADD has asked, which nobody has done for a pod that was found.
+    const unknown =
+      (uid === undefined && wanted.found === undefined) || pods === undefined ? { namespace, name, labels, ports: [] } : undefined;
     const workload = wanted.workload ?? unknown;
     return workload && { addresses, pod: workload };
   }
@@ -195,8 +232,8 @@ function endpointOf({ hostInterface, addresses, pod, podUID, runtimePodUID, requ
   };
 }
 
-function present({ coming, recorded }: Known): Wanted | undefined {
-  return coming ?? recorded;
+function present({ coming, recorded, found }: Known): Wanted | undefined {
+  return coming ?? recorded ?? found;
 }
 
 /** Names a pod as the copies of pods do: "namespace/name". */

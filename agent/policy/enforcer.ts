@@ -6,17 +6,18 @@
  * everything as it was. New pods wait meanwhile.
  */
 import { type EndpointRecord, isCommitted } from "../../handover/record.ts";
-import { parseAddress } from "../../lib/addresses/address.ts";
+import { formatAddress, parseAddress } from "../../lib/addresses/address.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
+import type { Pod } from "../../lib/kubernetes/objects.ts";
 import { SECOND_MS } from "../../lib/resident/options.ts";
 import { SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
 import { guardedPrefixes, prefixesOfLinks } from "../../lib/workload/names.ts";
-import type { CallPolicy } from "../../main-plugin/policy.ts";
+import type { CallPolicy, NewEndpoint } from "../../main-plugin/policy.ts";
 import { PolicyEngine } from "../../policy/engine.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
 import type { EndpointEvent, EndpointManager } from "../endpoints/manager.ts";
 import type { AgentContext } from "../start/context.ts";
-import { PolicyEndpoints } from "./endpoints.ts";
+import { type FoundEnd, keyOf, PolicyEndpoints } from "./endpoints.ts";
 import { Flows, type FlowTable } from "./flows.ts";
 import { PolicyGate } from "./gate.ts";
 import type { AgentIdentities } from "./identities/start.ts";
@@ -78,7 +79,11 @@ export class Enforcer implements AsyncDisposable {
       log,
     });
     this.#passes = this.#makePasses();
-    this.#endpoints = new PolicyEndpoints({ tell: (...told) => this.#tell(...told), pods: cluster?.pods });
+    this.#endpoints = new PolicyEndpoints({
+      tell: (...told) => this.#tell(...told),
+      pods: cluster?.pods,
+      mayBeSelected: (end) => this.#mayBeSelected(end),
+    });
     this.calls = this.#makeGate();
     const [endpoints, sources] = [this.#endpoints, parts.sources];
     this.#drops = showDrops(context, { engine, endpoints, sources, identityOf: (pod) => this.#identityOf(pod) });
@@ -87,10 +92,17 @@ export class Enforcer implements AsyncDisposable {
   }
 
   endpointChanged(event: EndpointEvent, { record }: Pick<Endpoint, "record">): void {
+    if (event === "adopted" && record.hostInterface !== undefined) this.#guard(record.hostInterface.name);
     if (event === "ready" || event === "adopted") this.#endpoints.record(record);
     if (event !== "gone") return;
     this.#endpoints.forget(record);
     this.#flows.released(addressesOf(record));
+  }
+
+  /** Tells of every host end that has no record. */
+  found(ends: readonly FoundEnd[]): void {
+    for (const { hostInterface } of ends) this.#guard(hostInterface);
+    this.#endpoints.found(ends);
   }
 
   /** Lets ADDs go that still wait for policy: somebody else enforces it, or nobody. */
@@ -168,7 +180,10 @@ export class Enforcer implements AsyncDisposable {
     return new Passes({
       engine: this.#engine,
       table: this.#kernel,
-      onTake: () => this.#realisations.taken(),
+      onTake: () => {
+        this.#endpoints.judgeUncertain();
+        this.#realisations.taken();
+      },
       onRealised: (realised) => this.#flows.realised(realised),
       onHeld: () => {
         this.#realisations.realised();
@@ -194,9 +209,7 @@ export class Enforcer implements AsyncDisposable {
       flows: this.#flows,
       standsAside: this.#aside.signal,
       isInKernel: (hostInterface) => this.#kernel.knows(hostInterface),
-      onHostInterface: (hostInterface) => {
-        if (this.#kernel.judge(hostInterface)) this.#passes.compare();
-      },
+      onHostInterface: (hostInterface) => this.#guard(hostInterface),
       clock: SYSTEM_CLOCK,
     });
   }
@@ -237,6 +250,33 @@ export class Enforcer implements AsyncDisposable {
     if (this.#passes.isOpen && this.#passes.problem === undefined) await this.#passes.settled(signal);
   }
 
+  /** Has the kernel judge host ends that begin like this one. */
+  #guard(hostInterface: string): void {
+    if (this.#kernel.judge(hostInterface)) this.#passes.compare();
+  }
+
+  /**
+   * Says whether the pod behind a host end may be one that a policy selects: of a pod whose labels are unknown, any policy of its namespace
+   * may; of an unknown one, a policy that selects a pod of this node whose host end is not known. Without an API server any policy may.
+   */
+  #mayBeSelected({ pod, addresses }: NewEndpoint): boolean {
+    const { cluster, options } = this.#context;
+    if (options.enforcement === "never") return false;
+    if (options.enforcement === "always") return true;
+    if (cluster === undefined) {
+      return this.#engine.policies().some(({ key }) => pod === undefined || key.startsWith(`${pod.namespace}/`));
+    }
+    const texts = addresses.map(formatAddress);
+    return cluster.pods.list().some((one) => this.#mayBe(one, texts) && this.#engine.selects(one));
+  }
+
+  /** A status counts: the kubelet writes it. */
+  #mayBe(pod: Pod, addresses: readonly string[]): boolean {
+    const { isHostNetwork, phase, podIP, podIPs } = pod;
+    if (isHostNetwork || phase === "Succeeded" || phase === "Failed" || this.#endpoints.ofPod(keyOf(pod)) !== undefined) return false;
+    return podIP === "" || addresses.includes(podIP) || podIPs.some((one) => addresses.includes(one));
+  }
+
   #tell(...[hostInterface, endpoint]: Parameters<PolicyEngine["setEndpoint"]>): void {
     this.#engine.setEndpoint(hostInterface, endpoint);
     this.#realisations.noteEndpoint(hostInterface);
@@ -247,7 +287,7 @@ export class Enforcer implements AsyncDisposable {
   /** Names what is missing before the engine knows everything, or knows it no longer. */
   #gap(): string | undefined {
     const { cluster } = this.#context;
-    if (!this.#isRestored) return "the endpoints that an earlier agent left";
+    if (!this.#isRestored) return "the pods that were here before the agent";
     if (cluster?.pods.state.isSynced === false) return `the first list of ${cluster.pods.state.name}`;
     return this.#parts.sources.gap;
   }

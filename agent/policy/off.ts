@@ -15,6 +15,7 @@ export async function endPolicy({ host, log }: Pick<AgentContext, "host" | "log"
     view: () => undefined,
     whyOff: () => WHY_OFF,
     restored: () => undefined,
+    found: () => undefined,
     [Symbol.asyncDispose]: async () => undefined,
   };
 }

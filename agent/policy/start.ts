@@ -15,6 +15,7 @@ import { SYSTEM_CLOCK, withLimit } from "../../lib/system/waiting.ts";
 import { type CallPolicy, type NewEndpoint, NO_POLICY } from "../../main-plugin/policy.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
 import type { AgentContext } from "../start/context.ts";
+import type { FoundEnd } from "./endpoints.ts";
 import { Enforcer } from "./enforcer.ts";
 import { judgePolicy, unread } from "./health.ts";
 import type { AgentIdentities } from "./identities/start.ts";
@@ -42,6 +43,8 @@ export interface AgentPolicy extends AsyncDisposable {
   readonly calls: CallPolicy;
   /** `undefined`: policy is not enforced. */
   view(): PolicyView | undefined;
+  /** Told of every host end that has no record, again and again. */
+  found(ends: readonly FoundEnd[]): void;
   /** Says why policy is not enforced, where it is not. */
   whyOff(): string;
   /** Says that every endpoint of this node is known. */
@@ -82,6 +85,7 @@ class DecidedPolicy implements AgentPolicy {
   #decided = Promise.withResolvers<void>();
   #enforcer: Enforcer | undefined;
   #isOpened = false;
+  #found: readonly FoundEnd[] = [];
   /** Kinds that exist and are not read, as the log has said last. */
   #unread = "";
 
@@ -97,6 +101,11 @@ class DecidedPolicy implements AgentPolicy {
 
   view(): PolicyView | undefined {
     return this.#enforcer?.view;
+  }
+
+  found(ends: readonly FoundEnd[]): void {
+    this.#found = ends;
+    this.#enforcer?.found(ends);
   }
 
   whyOff(): string {
@@ -191,6 +200,7 @@ class DecidedPolicy implements AgentPolicy {
       },
       restored: this.#restored.promise,
     });
+    this.#enforcer.found(this.#found);
     this.#isOpened = false;
   }
 

@@ -88,6 +88,10 @@ export class EnforcedView implements PolicyView {
     return this.#parts.engine.judge(flow);
   }
 
+  isClosed(hostInterface: string): boolean {
+    return !this.#parts.endpoints.isKnown(hostInterface);
+  }
+
   endpoints(): readonly ViewedEndpoint[] {
     return this.#parts.endpoints.list().map(({ hostInterface, addresses, pod }) => ({ hostInterface, addresses, pod: pod && keyOf(pod) }));
   }

@@ -76,6 +76,8 @@ export interface PolicyView {
   policies(): readonly PolicyStatus[];
   judge(flow: Flow): Judgement;
   endpoints(): readonly ViewedEndpoint[];
+  /** Says whether a host end is closed because nobody knows its pod. */
+  isClosed(hostInterface: string): boolean;
   /** Addresses of a pod anywhere in the cluster; empty for one that is not known. @param pod "namespace/name" */
   addressesOf(pod: string): readonly Address[];
   /** The pod that has the address, anywhere in the cluster. @returns "namespace/name" */

@@ -28,6 +28,8 @@ interface SweptParts extends RestoredEndpoints {
   readonly hostScope: () => HostScope;
   readonly hosts: Pick<Hosts, "served">;
   readonly remove: (record: EndpointRecord) => Promise<void>;
+  /** Whether the plugins serve the network themselves. */
+  readonly isLeftToPlugins: (network: string) => boolean;
 }
 
 /** Starts the background tasks that look for what nobody owns, and for what differs from how it was made. */
@@ -40,7 +42,10 @@ export function startSweeps(context: AgentContext, parts: SweptParts): void {
   }
 }
 
-function linkSweep({ node, host, dataplane, cluster, health, log }: AgentContext, { manager, isRestored, remove }: SweptParts): Sweep {
+function linkSweep(
+  { node, host, dataplane, cluster, health, log }: AgentContext,
+  { manager, isRestored, remove, isLeftToPlugins }: SweptParts,
+): Sweep {
   return new Sweep({
     clock: SYSTEM_CLOCK,
     isRestored,
@@ -48,6 +53,7 @@ function linkSweep({ node, host, dataplane, cluster, health, log }: AgentContext
     records: () => manager.list(),
     links: () => hostLinks(host),
     dataplane,
+    isLeftToPlugins,
     pods: cluster && sweptPods(cluster),
     async takeOver(record, { index }) {
       const { hostInterface } = record;
@@ -84,7 +90,7 @@ function driftOf({ dataplane, health }: AgentContext, { manager }: SweptParts): 
 /** Sweeps the addresses of blocks, and those of this node's ranges. */
 function addressSweeps(
   { host, cluster, health, log }: AgentContext,
-  { manager, isRestored, locks, hostScope, hosts }: SweptParts,
+  { manager, isRestored, locks, hostScope, hosts, isLeftToPlugins }: SweptParts,
 ): readonly [AddressSweep, AddressSweep] {
   const links = () => hostLinks(host);
   const addressSweep = (store: SweptStore) =>
@@ -109,6 +115,7 @@ function addressSweeps(
   const networks = () =>
     hosts
       .served()
+      .filter(({ config }) => !isLeftToPlugins(config.name))
       .filter(({ config, env }) => isCalicoIpam(config.ipam.type) && chooseDatastore(config, env) !== "kubernetes")
       .map(({ config, host }) => ({ config, nodeName: config.kubernetes.nodeName ?? nodeName(config), ipam: host.ipam }));
   const toLog = {

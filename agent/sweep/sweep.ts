@@ -38,6 +38,8 @@ export interface SweepOptions {
   /** One dump of the host's links. @throws Error */
   readonly links: () => readonly HostLink[];
   readonly dataplane: Pick<Dataplane, "list" | "remove">;
+  /** Whether the plugins serve the network themselves: its links are theirs. */
+  readonly isLeftToPlugins: (network: string) => boolean;
   readonly pods: SweptPods | undefined;
   /** A link with the endpoint's alias has another index than the record says. */
   readonly takeOver: (record: EndpointRecord, link: HostLink) => Promise<void>;
@@ -108,7 +110,7 @@ export class Sweep {
 
   #lacksPod(record: EndpointRecord): boolean {
     const { pods } = this.#options;
-    if (pods === undefined || record.pod === undefined || record.podUID === undefined) return false;
+    if (pods === undefined || record.pod === undefined || !this.#isJudgedByPod(record)) return false;
     return pods.isComplete && !isAmong(pods.uidsOf(record.pod), record);
   }
 
@@ -119,9 +121,14 @@ export class Sweep {
    */
   async #isPodGone(record: EndpointRecord): Promise<boolean> {
     const { pods } = this.#options;
-    if (pods === undefined || record.pod === undefined || record.podUID === undefined) return false;
+    if (pods === undefined || record.pod === undefined || !this.#isJudgedByPod(record)) return false;
     if (isOfStaticPod(record) && !isSandboxGone(record)) return false;
     return !isAmong(await pods.ask(record.pod), record);
+  }
+
+  /** A record that was taken over may lack the UID: any pod of its name keeps it then, and so does a name that static pods have. */
+  #isJudgedByPod({ pod, podUID, takenOver }: EndpointRecord): boolean {
+    return podUID !== undefined || (takenOver !== undefined && pod !== undefined && !isNamedAsStatic(pod, this.#options.node));
   }
 
   async #remove(kind: FindingKind, record: EndpointRecord): Promise<void> {
@@ -165,11 +172,13 @@ export class Sweep {
   }
 
   #isKnown(attachment: AttachmentId): boolean {
-    return this.#options.records().some((record) => isSameAttachment(record.attachment, attachment));
+    const { records, isLeftToPlugins } = this.#options;
+    return isLeftToPlugins(attachment.network) || records().some((record) => isSameAttachment(record.attachment, attachment));
   }
 }
 
 function isAmong(uids: readonly string[], { podUID, runtimePodUID }: EndpointRecord): boolean {
+  if (podUID === undefined && runtimePodUID === undefined) return uids.length > 0;
   return uids.some((uid) => uid === podUID || uid === runtimePodUID);
 }
 

@@ -79,6 +79,7 @@ export function policyView(given: Partial<PolicyView> = {}): PolicyView {
     policies: () => [],
     judge: () => DENIED,
     endpoints: () => ENDPOINTS,
+    isClosed: () => false,
     addressesOf: (pod) => (pod === "shop/far" ? [address("10.9.0.1")] : []),
     podAt: (one) => (formatAddress(one) === "10.9.0.1" ? "shop/far" : undefined),
     portsOf: async () => [],

@@ -57,6 +57,7 @@ async function removedBy(records: readonly EndpointRecord[], waitsForList: boole
     records: () => records.filter(({ id }) => !removed.includes(id)),
     links: () => [],
     dataplane: { list: async () => [], remove: async () => ({}) },
+    isLeftToPlugins: () => false,
     pods,
     takeOver: async () => {},
     remove: async ({ id }) => void removed.push(id),

@@ -154,16 +154,15 @@ describe("an endpoint from its first record to its last", () => {
     expect([tries, manager.list()]).toEqual([3, []]);
   });
 
-  it("that direct mode made gets an id and a build; an unfinished one is taken back", async () => {
-    const finished: string[] = [];
-    manager.finishBy(async ({ attachment }) => {
-      finished.push(attachment.containerId);
-    });
-    await manager.adopt(recordOf(0, { attachment: { network: "net1", containerId: "whole", ifname: "eth0" } }));
-    await manager.adopt(recordOf(0, { attachment: { network: "net1", containerId: "half", ifname: "eth0" }, phase: "adding:dataplane" }));
+  it("that was there before the agent gets an id, a record on disk and a build, and is told of", async () => {
+    const told: string[] = [];
+    manager.onChange((event) => told.push(event));
+    const { id: _, phase: __, bootId: ___, createdAt: ____, updatedAt: _____, ...found } = recordOf(0, { pod: "default/web" });
+    const { id } = manager.takeOver({ ...found, takenOver: "with-arguments" });
     await settled();
-    expect(manager.endpoints().map(({ record, state }) => [record.attachment.containerId, state])).toEqual([["whole", "ready"]]);
-    expect(finished).toEqual(["half"]);
+    expect(manager.named("pod-name:default/web")).toMatchObject({ id, state: "ready" });
+    expect(store.read(id)).toMatchObject({ record: { id, bootId: "boot-1", phase: "ready", takenOver: "with-arguments" } });
+    expect(told).toEqual(["adopted"]);
   });
 });
 
@@ -183,61 +182,15 @@ describe("an endpoint that another process left", () => {
     await clock.advance(60_000);
     expect((await begin(manager)).id).toBe(1);
   });
-
-  it("as direct mode does is on disk when it is taken over, and replaces what was known of the attachment", async () => {
-    const attachment = { network: "net1", containerId: "direct", ifname: "eth0" };
-    await manager.adopt(recordOf(0, { attachment, pod: "default/old" }));
-    const { id } = manager.named("attachment:direct:eth0");
-    expect(store.read(id)).toMatchObject({ record: { id, attachment, bootId: "boot-1", pod: "default/old" } });
-
-    await manager.adopt(recordOf(0, { attachment, pod: "default/new" }));
-
-    expect(manager.list()).toHaveLength(1);
-    expect(manager.named("pod-name:default/new").id).toBe(id);
-    expect(store.read(id)).toMatchObject({ record: { id, pod: "default/new" } });
-  });
-
-  it.each<[string, EndpointRecord["phase"]]>([
-    ["taken back", "creating"],
-    ["removed", "deleting:link"],
-  ])("and that was being %s is ready again when a plugin has made it meanwhile", async (_what, phase) => {
-    const attachment = { network: "net1", containerId: "direct", ifname: "eth0" };
-    const left = recordOf(1, { attachment, phase });
-    store.create(left);
-    const { id } = manager.restore(left);
-    if (phase !== "creating") await manager.write(left);
-
-    await manager.adopt(recordOf(0, { attachment, pod: "default/web" }));
-    await settled();
-
-    expect(manager.endpoints().map((endpoint) => [endpoint.id, endpoint.state])).toEqual([[id, "ready"]]);
-    expect(manager.named("pod-name:default/web").id).toBe(id);
-    expect(store.read(id)).toMatchObject({ record: { id, phase: "ready" } });
-  });
-
-  it("G17: stays as it is when a plugin's repeated ADD was cut off, and its link is looked at", async () => {
-    const finished: string[] = [];
-    manager.finishBy(async ({ attachment }) => void finished.push(attachment.containerId));
-    const record = await added(manager);
-    const before = builds.length;
-
-    await manager.adopt(recordOf(0, { attachment: record.attachment, phase: "adding:dataplane" }));
-    await settled();
-
-    expect(store.read(record.id)).toMatchObject({ record: { phase: "ready", committedAt: expect.any(String) } });
-    expect([manager.list().length, finished, builds.length - before]).toEqual([1, [], 1]);
-  });
 });
 
 describe("an id", () => {
-  it("rests and is given again when its first record cannot be written, by an ADD or for direct mode", async () => {
+  it("rests and is given again when its first record cannot be written", async () => {
     const manager = managerOf(undefined, 1);
     const create = jest.spyOn(RecordStore.prototype, "create").mockImplementation(() => {
       throw new Error("disk full");
     });
     await expect(begin(manager)).rejects.toThrow("disk full");
-    await clock.advance(60_000);
-    await expect(manager.adopt(recordOf(0))).rejects.toThrow("disk full");
     await clock.advance(60_000);
     create.mockRestore();
     expect((await begin(manager)).id).toBe(1);

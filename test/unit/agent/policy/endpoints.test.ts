@@ -29,7 +29,11 @@ function world(hasServer = true) {
   });
   let version = 0;
   const told: [string, LocalEndpoint | undefined][] = [];
-  const endpoints = new PolicyEndpoints({ tell: (...one) => told.push(one), pods: hasServer ? store : undefined });
+  const endpoints = new PolicyEndpoints({
+    tell: (...one) => told.push(one),
+    pods: hasServer ? store : undefined,
+    mayBeSelected: () => false,
+  });
   const set = (value: Pod | undefined) =>
     value === undefined ? store.delete("shop/web") : store.set("shop/web", String(++version), () => value);
   const last = () => told.at(-1)?.[1]?.pod?.labels;

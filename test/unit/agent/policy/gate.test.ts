@@ -16,7 +16,7 @@ function world(change: Partial<GateParts> = {}) {
   const pods = new ResourceStore<Pod>(() => {});
   pods.set("shop/web", "1", () => POD);
   const tell = (name: string, endpoint: unknown) => done.push(`${name} ${endpoint === undefined ? "gone" : "told"}`);
-  const endpoints = new PolicyEndpoints({ tell, pods });
+  const endpoints = new PolicyEndpoints({ tell, pods, mayBeSelected: () => false });
   const gate = new PolicyGate({
     limitMs: 10_000,
     endpoints,

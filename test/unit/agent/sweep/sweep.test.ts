@@ -44,6 +44,7 @@ function options(changes: Partial<SweepOptions> = {}): SweepOptions {
   return {
     clock,
     isRestored: () => true,
+    isLeftToPlugins: (network) => network === "plugins",
     node: "Node-A",
     records: () => records,
     links: () => {
