@@ -47,6 +47,7 @@ const AGENT = [
   ["policy"],
   ["objects"],
   ["attachments"],
+  ["take-over"],
   ["api"],
 ];
 /** dataplane/ knows neither CNI nor Calico nor Kubernetes. */

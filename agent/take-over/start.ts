@@ -66,9 +66,16 @@ export async function startTakeOver(context: AgentContext, { manager, networks, 
     look: () => judgeAttachments({ lists, left: takeOver.left, isClosed: (name) => policy.view()?.isClosed(name) === true }),
   });
   const ending = new AbortController();
-  const whole = async () => {
+  let running: Promise<void> = Promise.resolve();
+  const lookAtAll = async () => {
     lists = nodeLists(netDir);
     if (await takeOver.look(undefined)) await takeOver.look(await grantsOf(lists, hosts));
+  };
+  // One after the other: what the first one has proven needs no store any more.
+  const whole = () => {
+    const looking = running.then(lookAtAll);
+    running = looking.catch(() => undefined);
+    return looking;
   };
   const lacksProof = await takeOver.look(undefined);
   const known = lacksProof ? untilProven(whole, cluster, ending.signal, log) : Promise.resolve();

@@ -48,7 +48,6 @@ export interface LeftAsIs {
 export class TakeOver {
   readonly #parts: TakeOverParts;
   #left: LeftAsIs = { toPlugins: [], unidentified: [] };
-  #running: Promise<unknown> = Promise.resolve();
 
   constructor(parts: TakeOverParts) {
     this.#parts = parts;
@@ -58,14 +57,8 @@ export class TakeOver {
     return this.#left;
   }
 
-  /** Looks at every host end once. Looks wait for each other. @returns whether a store could prove more @throws Error */
-  look(grantOf: Evidence["grantOf"]): Promise<boolean> {
-    const looking = this.#running.then(() => this.#look(grantOf));
-    this.#running = looking.catch(() => undefined);
-    return looking;
-  }
-
-  async #look(grantOf: Evidence["grantOf"]): Promise<boolean> {
+  /** Looks at every host end once, after any look before it. @returns whether a store could prove more @throws Error */
+  async look(grantOf: Evidence["grantOf"]): Promise<boolean> {
     const { hostEnds, lists, pods, onFound, endpoints } = this.#parts;
     const records = endpoints.list();
     const unowned = hostEnds().filter((end) => !records.some((record) => isOf(end, record)));

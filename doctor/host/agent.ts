@@ -17,7 +17,7 @@ export async function agentSocket(view: HostView): Promise<readonly Finding[]> {
     return [failed(socket, message, { word: wordOf(agent), next: LOGS })];
   }
   if (view.ownList()?.config.agent.mode === "require") {
-    const next = 'start the agent (systemctl start tortie-node), or give the list "agent": "auto"';
+    const next = 'start the agent (systemctl start tortie-node), or take "agent" out of the list: the plugins work by themselves then';
     return [
       failed(socket, `the list requires an agent, and none has been here since the host's start: ${agent.message}`, {
         word: wordOf(agent),

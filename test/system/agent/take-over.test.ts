@@ -148,7 +148,12 @@ describe("a host end that nobody can identify", () => {
     const { pod, prober, address, hostInterface } = await world.attach("stranger", {});
     // A name that is no digest of anything, and no alias.
     const name = "cali00000000000";
-    for (const words of [`set dev ${hostInterface} down`, `set dev ${hostInterface} name ${name}`, `set dev ${name} alias `, `set dev ${name} up`]) {
+    for (const words of [
+      `set dev ${hostInterface} down`,
+      `set dev ${hostInterface} name ${name}`,
+      `set dev ${name} alias `,
+      `set dev ${name} up`,
+    ]) {
       await world.node.run(["/usr/sbin/ip", "link", ...words.split(" ")]);
     }
     await world.node.run(["/usr/sbin/ip", "route", "replace", address[4], "dev", name]);
