@@ -116,7 +116,10 @@ export class PolicyEndpoints implements Disposable {
   found(ends: readonly FoundEnd[]): void {
     const names = new Set(ends.map(({ hostInterface }) => hostInterface));
     for (const { isUncertain, ...end } of ends) {
-      this.#of(end.hostInterface).found = { ...end, id: undefined, workload: undefined, found: { isUncertain } };
+      const known = this.#of(end.hostInterface);
+      // A pod's object goes before its links do.
+      const workload = isSamePod(known.found?.pod, end.pod) ? known.found?.workload : undefined;
+      known.found = { ...end, id: undefined, workload, found: { isUncertain } };
       this.#tell(end.hostInterface);
     }
     for (const [name, known] of this.#known) {

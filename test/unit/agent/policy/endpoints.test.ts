@@ -1,5 +1,5 @@
 /** Which endpoints the policy engine learns of, and as which pods. */
-import { PolicyEndpoints } from "../../../../agent/policy/endpoints.ts";
+import { type FoundEnd, PolicyEndpoints } from "../../../../agent/policy/endpoints.ts";
 import type { EndpointRecord } from "../../../../handover/record.ts";
 import type { Pod } from "../../../../lib/kubernetes/objects.ts";
 import { decodePod } from "../../../../lib/kubernetes/objects.ts";
@@ -23,7 +23,7 @@ function record(id: number, change: Partial<EndpointRecord> = {}): EndpointRecor
   });
 }
 
-function world(hasServer = true) {
+function world(hasServer = true, mayBeSelected = () => false) {
   const store = new ResourceStore<Pod>((error) => {
     throw error;
   });
@@ -32,7 +32,7 @@ function world(hasServer = true) {
   const endpoints = new PolicyEndpoints({
     tell: (...one) => told.push(one),
     pods: hasServer ? store : undefined,
-    mayBeSelected: () => false,
+    mayBeSelected,
   });
   const set = (value: Pod | undefined) =>
     value === undefined ? store.delete("shop/web") : store.set("shop/web", String(++version), () => value);
@@ -147,5 +147,54 @@ describe("endpoints of policy", () => {
     expect(endpoints.list()).toHaveLength(1);
     endpoints.forget(record(2));
     expect(endpoints.list()).toEqual([]);
+  });
+
+  describe("that nobody has recorded", () => {
+    const end = (change: Partial<FoundEnd> = {}): FoundEnd => ({ ...NEW, isUncertain: false, ...change });
+
+    it("have the labels of their pod, also when its object is gone, and are gone when the next look does not find them", () => {
+      const { endpoints, told, set, last } = world();
+      const found = end({ pod: NEW.pod && { ...NEW.pod, uid: undefined } });
+      endpoints.found([found]);
+      expect(endpoints.isKnown("cali1")).toBe(false);
+      set(pod("u7", { app: "web" }));
+      expect(last()).toEqual({ app: "web" });
+      set(undefined);
+      endpoints.found([found]);
+      expect([last(), told.length]).toEqual([{ app: "web" }, 1]);
+      endpoints.found([]);
+      expect(told.at(-1)).toEqual(["cali1", undefined]);
+    });
+
+    it("give way to a record", () => {
+      const { endpoints, set, last } = world();
+      set(pod("u1", { app: "web" }));
+      endpoints.found([end({ pod: undefined, isUncertain: true })]);
+      expect(last()).toBeUndefined();
+      endpoints.record(record(1));
+      endpoints.found([]);
+      expect(last()).toEqual({ app: "web" });
+    });
+
+    it("are open while no policy may select them, and closed while one may", () => {
+      let isSelected = false;
+      const { endpoints, told } = world(true, () => isSelected);
+      endpoints.found([end({ pod: undefined, isUncertain: true })]);
+      expect(told.at(-1)).toEqual(["cali1", { addresses: NEW.addresses, pod: undefined }]);
+      isSelected = true;
+      endpoints.judgeUncertain();
+      expect(told.at(-1)).toEqual(["cali1", undefined]);
+      isSelected = false;
+      endpoints.judgeUncertain();
+      expect(endpoints.isKnown("cali1")).toBe(true);
+    });
+
+    it("are uncertain when they were taken over without the runtime's arguments and no API server knows the pod", () => {
+      const { endpoints } = world(false, () => true);
+      endpoints.record(record(1, { takenOver: "without-arguments", podUID: undefined }));
+      expect(endpoints.isKnown("cali1")).toBe(false);
+      endpoints.record(record(2, { takenOver: "with-arguments", podUID: undefined }));
+      expect(endpoints.isKnown("cali1")).toBe(true);
+    });
   });
 });
