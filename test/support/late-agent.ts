@@ -44,7 +44,7 @@ export class LateAgentNode implements AsyncDisposable {
   conf(mode: "require" | "off"): Record<string, unknown> {
     return {
       ...localConf(this.node, { ipam: dualIpam("46") }),
-      agent: mode,
+      ...(mode === "require" ? { agent: mode } : {}),
       agent_socket: join(this.runDir, "tortie.sock"),
       nodename_file_optional: true,
     };
