@@ -32,8 +32,10 @@ export interface Dataplane {
    * needs addresses; an end that is not provably this attachment's is left alone.
    */
   mend(sandbox: Sandbox, recorded: RecordedPair): Promise<Mending>;
-  /** Removes one link. A link that is gone counts as removed (C§4.7); a link that belongs to another attachment stays. */
+  /** Removes one link. A link that is gone counts as removed (C§4.7); a link that is not provably the attachment's stays. */
   remove(link: AttachedLink | LinkOfAttachment): Promise<Removal>;
+  /** Attachment that the alias of a link of this host names; `undefined` where there is no such link, or no readable alias of Tortie's. */
+  ownerOf(hostInterface: string): Promise<AttachmentName | undefined>;
   /** Lists the links of this host that carry a readable alias of Tortie's, and those whose creation was interrupted. */
   list(): Promise<readonly AttachedLink[]>;
   /**
@@ -76,16 +78,20 @@ export interface RecordedLink {
   readonly mtu?: number | undefined;
 }
 
-/** Describes the link of an attachment that ends, by its names. */
+/** Link of an attachment that ends, by its names. */
 export interface LinkOfAttachment {
-  /** `podInterface` in this sandbox is removed, whatever its type. Absent: the sandbox is gone, or nobody can prove which it was. */
-  readonly sandbox?: Sandbox | undefined;
+  /** Goes with the host end; a dataplane in another program goes by it. */
   readonly podInterface: string;
-  /** Also removed if it still exists and is this owner's: the kernel reaps a deleted namespace late. Empty: there can be none. */
+  /** Empty: the call does not say of what it is made. The owner's alias finds the link then, as where it was renamed. */
   readonly hostInterface: string;
   readonly owner: AttachmentName;
   /** The host end is also removed where `apply` would replace it for an attachment with these predecessors. */
   readonly predecessors?: readonly string[];
+  /**
+   * Whether the workload's record names this container: the proof for a host end of this name without an alias, as Calico makes them.
+   * Asked only then; absent: nobody can be asked.
+   */
+  readonly isRecorded?: () => Promise<boolean>;
 }
 
 /** Describes a link as `list` found it. */
@@ -97,7 +103,7 @@ export interface AttachedLink {
 }
 
 export interface Removal {
-  /** The present owner by the link's alias, when the link belongs to another attachment and was left alone. */
+  /** Alias of a link that has the name and was left alone: another attachment's, or nobody's that can be proven. */
   readonly keptFor?: string;
 }
 

@@ -1,18 +1,21 @@
 /**
  * Serves CNI ADD: gives one attachment its addresses, link, routes and record, or leaves nothing behind (design §2, invariant 5).
- * The record is written last. A failure before that, or an abort by the caller (`call.signal`), undoes
- * everything in reverse order.
+ * The commit comes last: it writes the agent's record, or prints the result. A failure up to then, or an abort by the caller
+ * (`call.signal`), undoes everything in reverse order.
  */
+import type { AttachmentName } from "../dataplane/alias.ts";
 import type { ExternalAttachment } from "../dataplane/dataplane.ts";
 import { type DesiredState, lacksPodEnd } from "../dataplane/desired-state.ts";
 import { formatPrefix } from "../lib/addresses/address.ts";
 import type { CniInterface, CniResult } from "../lib/cni/protocol.ts";
 import { grpcServerOf } from "../lib/config/add-checks.ts";
 import { endpointPorts } from "../lib/datastore/kubernetes/pod-endpoint.ts";
+import { TortieError } from "../lib/errors/errors.ts";
 import { withProfile } from "../lib/workload/endpoint.ts";
 import { podLabelsOf } from "../lib/workload/requested.ts";
-import { type Lease, takeAddresses } from "./addresses.ts";
+import { keepsAddresses, type Lease, takeAddresses } from "./addresses.ts";
 import { type AddCall, openSandbox } from "./call.ts";
+import { forget } from "./del.ts";
 import { policyReady, readyForPods } from "./gates.ts";
 import type { Host } from "./host.ts";
 import { type AttachmentPlan, planAttachment } from "./plan.ts";
@@ -27,6 +30,7 @@ export async function add(call: AddCall, host: Host): Promise<CniResult> {
   await using undo = new AsyncDisposableStack();
   const stillReady = await readyForPods(call, host);
   const workload = await readWorkload(call, host);
+  await refuseSecondInterface(call, workload, host);
   const plan = planAttachment(call, workload, await routersFor(call, host));
   log.step("datastore");
   await stillReady();
@@ -57,12 +61,30 @@ export async function add(call: AddCall, host: Host): Promise<CniResult> {
   await journal.endpoint(link);
   await ensureProfile(call, host);
   await writeRecord(endpoint, workload, host);
+  undo.defer(() => forget(call, host));
   log.step("endpoint");
+  await policyReady(call, endpoint);
   const result = resultOf(made, lease, link.podMac, desired);
   await journal.commit(result);
   undo.move(); // success: keep everything
-  await policyReady(call, endpoint);
   return result;
+}
+
+/**
+ * Refuses another interface of a container that has one of the same host end: the name of a host end is made of the workload's alone
+ * (C§4.1), so that the second interface would take the place of the first. Calico lets it.
+ * @throws TortieError `interface-exists`
+ */
+async function refuseSecondInterface(call: AddCall, workload: Workload, { dataplane }: Host): Promise<void> {
+  const { owner, hostInterface } = call;
+  const present = await dataplane.ownerOf(hostInterface);
+  if (present === undefined || present.containerId !== owner.containerId) return;
+  if (present.ifname === owner.ifname && (present.network === owner.network || keepsAddresses(call, workload))) return;
+  const named = ({ ifname, network }: AttachmentName) => `interface ${ifname} on network ${network}`;
+  throw new TortieError(
+    "interface-exists",
+    `container ${owner.containerId} has ${named(present)} already, by host interface ${hostInterface}, which ${named(owner)} would take over`,
+  );
 }
 
 /** Keeps what a container has already (C§2.6 step 2): the kernel is not touched, and a further network's profile joins the record. */

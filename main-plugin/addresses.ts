@@ -26,8 +26,8 @@ export interface Lease extends HeldAddresses, AsyncDisposable {
 export async function takeAddresses(call: AddCall, workload: Workload, host: Host): Promise<Lease> {
   const held = call.held;
   if (held !== undefined) return leaseOf(held.addresses, held);
-  const recorded = addressesToKeep(call, workload);
-  if (recorded !== undefined) {
+  const recorded = workload.recorded?.ipNetworks;
+  if (recorded !== undefined && keepsAddresses(call, workload)) {
     call.log.info("container was added before: its addresses are kept", { addresses: recorded.join(",") });
     return leaseOf(recorded.map(narrowAddress), { isKept: true });
   }
@@ -42,12 +42,11 @@ export async function takeAddresses(call: AddCall, workload: Workload, host: Hos
 }
 
 /**
- * Lets a plain container that was added before keep the addresses of its record (C§2.6 step 2), as tests of Calico demand; every ADD of a
- * Kubernetes pod takes new ones (C§2.3).
+ * Tells whether the container keeps the addresses of its record (C§2.6 step 2): a plain one that was added before does, as tests of Calico
+ * demand; every ADD of a Kubernetes pod takes new ones (C§2.3).
  */
-function addressesToKeep({ identity }: AddCall, workload: Workload): readonly string[] | undefined {
-  if (identity.orchestrator !== "cni" || !isRepeated(workload, identity.containerId)) return undefined;
-  return workload.recorded?.ipNetworks;
+export function keepsAddresses({ identity }: AddCall, workload: Workload): boolean {
+  return identity.orchestrator === "cni" && isRepeated(workload, identity.containerId);
 }
 
 async function takeAny(ipam: IpamSource, call: AddCall, workload: Workload, host: Host): Promise<Lease> {

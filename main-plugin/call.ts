@@ -12,7 +12,7 @@ import { type Collection, LONE_COLLECTION } from "../ipam-plugin/call.ts";
 import type { Prefix } from "../lib/addresses/address.ts";
 import { attachmentOf } from "../lib/cni/attachment-id.ts";
 import type { CniDns, CniRequest, CniRoute, Environment } from "../lib/cni/protocol.ts";
-import { refuseOwnNamespace } from "../lib/cni/request.ts";
+import { namesOwnNamespace, refuseOwnNamespace } from "../lib/cni/request.ts";
 import { checkFeaturesForPlainContainer, checkForAdd } from "../lib/config/add-checks.ts";
 import { chooseDatastore } from "../lib/config/datastore-choice.ts";
 import type { DatastoreType, NetworkConfig } from "../lib/config/decode.ts";
@@ -61,11 +61,8 @@ export interface NetworkCall {
   readonly journal: AddJournal;
   /** Asked by ADD and CHECK, wherever policy is enforced; where it is not, it does nothing. */
   readonly policy: CallPolicy;
-  /**
-   * Proven by whoever serves the call, and closed by him; "gone": no sandbox is provably that of the attachment. Absent: the one that the
-   * request names now.
-   */
-  readonly sandbox?: Sandbox | "gone";
+  /** Sandbox of an ADD or CHECK, proven and closed by whoever serves the call. Default: the one that the request names now. */
+  readonly sandbox?: Sandbox;
   /** What a record says that the attachment holds already: an ADD keeps it, and a failed one does not give it back. */
   readonly held?: HeldAddresses;
   /** Of a GC: what must be kept although the runtime does not list it. */
@@ -106,11 +103,13 @@ export function resolveNetworkCall(
 ): NetworkCall {
   const datastore = chooseDatastore(config, env);
   const traits = traitsOf(datastore);
+  // Other programs that a DEL starts must not take the host's own namespace for the container's.
+  const netns = request.command === "DEL" && namesOwnNamespace(request) ? "" : request.netns;
   return {
     // The runtime's own keys (K8S_POD_UID and the like) must not fail the IPAM plugin, which inherits these arguments (C§0.1).
-    request: { ...request, args: withIgnoreUnknown(request.args) },
+    request: { ...request, netns, args: withIgnoreUnknown(request.args) },
     config,
-    env,
+    env: netns === request.netns ? env : { ...env, CNI_NETNS: netns },
     log,
     signal,
     datastore,
@@ -196,31 +195,10 @@ function podMissing({ containerId }: WorkloadIdentity): TortieError {
   );
 }
 
-type SandboxCall = Pick<AttachmentCall, "request" | "sandbox">;
-
 /**
- * Opens the sandbox of a call, which the caller must close.
+ * Opens the sandbox of an ADD or CHECK, which the caller must close.
  * @throws TortieError `netns-missing`, `netns-invalid`, `netns-own`
  */
-export function openSandbox({ request, sandbox: proven }: SandboxCall): Sandbox {
-  if (proven === undefined || proven === "gone") return Sandbox.named(request.netns, { allowsOwn: request.netnsOverride });
-  return proven.borrowed();
-}
-
-/**
- * Opens the sandbox for a DEL, which also ends what is no longer in any sandbox.
- * @returns `undefined` when the sandbox is gone
- * @throws TortieError `netns-invalid`, `netns-own`
- */
-export function openSandboxToRemove(call: SandboxCall): Sandbox | undefined {
-  const { request, sandbox } = call;
-  if (sandbox === "gone" || (sandbox === undefined && request.netns === "")) return undefined;
-  try {
-    return openSandbox(call);
-  } catch (error) {
-    if (!(error instanceof TortieError)) throw error;
-    if (error.word === "netns-missing") return undefined;
-    if (error.word === "netns-invalid") throw new TortieError(error.word, `failed to enter netns: ${error.message}`, { cause: error });
-    throw error;
-  }
+export function openSandbox({ request, sandbox }: Pick<AttachmentCall, "request" | "sandbox">): Sandbox {
+  return sandbox?.borrowed() ?? Sandbox.named(request.netns, { allowsOwn: request.netnsOverride });
 }

@@ -8,11 +8,10 @@
  * The link is this node's own business. The datastore is left alone while its cluster cannot be asked, or says that it is not ready:
  * a runtime comes back until everything is gone.
  */
+import { type AttachmentName, parseAttachmentAlias } from "../dataplane/alias.ts";
 import { checkDataplaneType } from "../lib/config/add-checks.ts";
-import { TortieError } from "../lib/errors/errors.ts";
 import type { Logger } from "../lib/log/logger.ts";
-import type { Sandbox } from "../lib/system/sandbox.ts";
-import { type AttachmentCall, openSandboxToRemove } from "./call.ts";
+import type { AttachmentCall } from "./call.ts";
 import { findIpam } from "./find-ipam.ts";
 import { assertClusterReady, assertNodeNamed } from "./gates.ts";
 import type { Host } from "./host.ts";
@@ -22,7 +21,10 @@ export async function del(call: AttachmentCall, host: Host): Promise<void> {
   const { request, config, log } = call;
   checkDataplaneType(config);
   const teardown = new Teardown(log);
-  const isUnplugged = await teardown.attempt("remove the link", () => unplug(call, host));
+  let sibling: AttachmentName | undefined;
+  const isUnplugged = await teardown.attempt("remove the link", async () => {
+    sibling = await unplug(call, host, () => isRecorded(call, host));
+  });
   log.step("dataplane");
 
   const isReady = await teardown.attempt("ask the cluster", async () => {
@@ -33,13 +35,11 @@ export async function del(call: AttachmentCall, host: Host): Promise<void> {
   log.step("cluster");
   if (!isReady) return teardown.report();
 
-  const isForgotten = await teardown.attempt("remove the endpoint", async () => {
-    const { records } = await host.datastore();
-    log.debug("record of the endpoint", { clearing: await records.clear(call.endpointKey, request.containerId) });
-  });
+  // The container has another interface, and one record and, in one network, one handle serve all its interfaces.
+  const isForgotten = sibling !== undefined || (await teardown.attempt("remove the endpoint", () => forget(call, host)));
   log.step("endpoint");
   // An address is free only when no interface carries it and no record names it (invariant 3).
-  if (isUnplugged && isForgotten) {
+  if (isUnplugged && isForgotten && sibling?.network !== request.network) {
     await teardown.attempt("release the addresses", () => connectIpam(findIpam(request, config), ipamInput(call), call, host).run("DEL"));
     log.step("ipam");
   }
@@ -47,22 +47,33 @@ export async function del(call: AttachmentCall, host: Host): Promise<void> {
 }
 
 /**
- * Does the part of a DEL that needs only the kernel: removes both ends of the link. A link that another container has taken over stays. A
- * sandbox that cannot be entered keeps nobody from removing the host end.
+ * Does the part of a DEL that needs only the kernel: removes the link, where it is provably this attachment's. The sandbox is not asked
+ * for: whatever its path leads to by now, both ends of the link go with the host end.
+ * @param isRecorded the proof of a link without an alias
+ * @returns the other attachment of this very container that has the link, if that is so: the ADD of this one was refused
  */
-export async function unplug(call: AttachmentCall, { dataplane }: Pick<Host, "dataplane">): Promise<void> {
+export async function unplug(
+  call: AttachmentCall,
+  { dataplane }: Pick<Host, "dataplane">,
+  isRecorded?: () => Promise<boolean>,
+): Promise<AttachmentName | undefined> {
   const { podInterface, hostInterface, owner, log } = call;
-  const removeLink = async (sandbox: Sandbox | undefined) => {
-    const { keptFor } = await dataplane.remove({ sandbox, podInterface, hostInterface, owner });
-    if (keptFor !== undefined) log.info(`${hostInterface} is now another container's and stays`, { alias: keptFor });
-  };
-  try {
-    using sandbox = openSandboxToRemove(call);
-    await removeLink(sandbox);
-  } catch (error) {
-    if (error instanceof TortieError && error.word === "netns-invalid") await removeLink(undefined);
-    throw error;
-  }
+  const { keptFor } = await dataplane.remove({ podInterface, hostInterface, owner, isRecorded });
+  if (keptFor === undefined) return undefined;
+  log.info(`${hostInterface} is not provably of this attachment and stays`, { alias: keptFor });
+  const present = parseAttachmentAlias(keptFor);
+  return present?.containerId === owner.containerId ? present : undefined;
+}
+
+async function isRecorded({ endpointKey, request }: AttachmentCall, host: Host): Promise<boolean> {
+  const { records } = await host.datastore();
+  return (await records.read(endpointKey))?.containerID === request.containerId;
+}
+
+/** Clears the record that others read, if it is this container's. */
+export async function forget({ endpointKey, request, log }: AttachmentCall, host: Host): Promise<void> {
+  const { records } = await host.datastore();
+  log.debug("record of the endpoint", { clearing: await records.clear(endpointKey, request.containerId) });
 }
 
 /** Goes on after an error: tries each step, logs each failure, and reports the first one at the end (design, invariant 4). */

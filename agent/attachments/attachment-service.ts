@@ -12,7 +12,7 @@ import type { SandboxOptions } from "../../lib/system/sandbox.ts";
 import { NEVER, SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
 import { isChained, serve } from "../../main-plugin/serve.ts";
 import type { History } from "../endpoints/history.ts";
-import { openSandbox, openSandboxToRemove } from "../endpoints/sandbox.ts";
+import { openSandbox } from "../endpoints/sandbox.ts";
 import { type Answer, answerOf, errorAnswer, resolveCall, type ServedCall, type Surroundings } from "./call.ts";
 import type { DeleteQueue } from "./delete-queue.ts";
 import { type AttachmentRecords, addAttachment, type Outcome, removeAttachment } from "./flows.ts";
@@ -90,7 +90,7 @@ export class AttachmentService {
       }
       // This is not a runtime's call, and what was traced is over.
       const served = resolveCall(parseCall(text, "DEL"), { ...this.#parts, tracing: undefined });
-      return this.#logged(served, () => this.#remove(served, 0));
+      return this.#logged(served, () => this.#remove(served));
     });
   }
 
@@ -141,7 +141,7 @@ export class AttachmentService {
         await deletes.settle(attachment, podOfCall(given));
         return this.#turn("add", attachment, sandboxDigest(served), caller, (signal) => this.#add(served, peer.pid, signal));
       case "DEL":
-        return this.#turn("del", attachment, served.digest, caller, () => this.#remove(served, peer.pid));
+        return this.#turn("del", attachment, served.digest, caller, () => this.#remove(served));
       case "CHECK":
         return this.#turn("check", attachment, served.digest, caller, async (signal) => {
           using sandbox = openSandbox(given.netns, peer.pid, optionsOf(served));
@@ -164,9 +164,8 @@ export class AttachmentService {
     return await addAttachment({ served, sandbox, records: this.#parts.records }, signal);
   }
 
-  async #remove(served: ServedCall, peerPid: number): Promise<Outcome> {
-    using sandbox = openSandboxToRemove(served.given.netns, peerPid, optionsOf(served));
-    await removeAttachment({ served, sandbox, records: this.#parts.records });
+  async #remove(served: ServedCall): Promise<Outcome> {
+    await removeAttachment({ served, records: this.#parts.records });
     return {};
   }
 

@@ -25,7 +25,7 @@ import { routersFor } from "../../main-plugin/plan-endpoint-form.ts";
 import { desiredStateOf } from "../../main-plugin/plan-routed-form.ts";
 import { chainedResult, isChained, serve } from "../../main-plugin/serve.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
-import { recordedOf, sandboxOfRecord } from "../endpoints/sandbox.ts";
+import { recordedOf } from "../endpoints/sandbox.ts";
 import type { ServedCall } from "./call.ts";
 
 /** The agent's endpoints. The record of each is the journal of its ADD and DEL (A§11.4). */
@@ -44,7 +44,7 @@ export interface Outcome {
 interface Operation {
   readonly served: ServedCall;
   readonly records: AttachmentRecords;
-  /** Of the call; `undefined` when it is gone or cannot be proven. */
+  /** Of the call; `undefined` where it cannot be proven. */
   readonly sandbox: Sandbox | undefined;
 }
 
@@ -86,14 +86,12 @@ export async function addAttachment(operation: Operation, signal: AbortSignal): 
  * Runs a DEL, or removes what an ADD left: the record is first and last. Goes on whatever becomes of its caller.
  * @throws what the flow throws; the removal of a known attachment is repeated behind until nothing is left
  */
-export async function removeAttachment({ served, records, sandbox: given }: Operation): Promise<void> {
+export async function removeAttachment({ served, records }: Pick<Operation, "served" | "records">): Promise<void> {
   const { attachment, call, host } = served;
   const known = records.find(attachment);
   const record = known && (await records.write({ ...known, phase: "deleting:begun" }));
-  // The record says which sandbox the attachment was in: the path of a late DEL may lead to another container's.
-  using sandbox = known === undefined ? given?.borrowed() : sandboxOfRecord(known, given);
   try {
-    await serve({ ...call, request: { ...call.request, command: "DEL" }, signal: NEVER, sandbox: sandbox ?? "gone" }, host);
+    await serve({ ...call, request: { ...call.request, command: "DEL" }, signal: NEVER }, host);
   } catch (error) {
     if (record !== undefined) await records.retry(record, error);
     throw error;

@@ -1,6 +1,6 @@
 /**
- * Proves the sandbox that a piece of work reaches into (design, invariant 16): from the endpoint's record, for a build, a comparison or a
- * removal that no caller holds it open for, or from a call.
+ * Proves the sandbox that a piece of work reaches into (design, invariant 16): from the endpoint's record, for a build or a comparison
+ * that no caller holds it open for, or from a call.
  *
  * Compares device and inode, since a path may lead elsewhere in the agent's own mount namespace, or nowhere, and may have been used again
  * since the caller looked (A§11.3). Uses the caller's own descriptor where the path does not lead there.
@@ -21,22 +21,6 @@ type Recorded = Pick<EndpointRecord, "netns">;
  */
 export function openRecorded({ netns }: Recorded): Sandbox {
   return Sandbox.seen(netns);
-}
-
-/**
- * Opens the sandbox that a removal may reach into: that of the record, where it can be proven. The caller's is a different one when its
- * path was used again, or when the container was given a new sandbox.
- */
-export function sandboxOfRecord({ netns }: Recorded, given: Sandbox | undefined): Sandbox | undefined {
-  const wanted = identityOf(netns);
-  if (wanted === undefined) return given?.borrowed();
-  if (given?.is(netns) === true) return given.borrowed();
-  try {
-    return Sandbox.seen(netns);
-  } catch (error) {
-    if (isUnproven(error)) return undefined;
-    throw error;
-  }
 }
 
 /** Says whether a sandbox could not be proven, which is not a failure of the kernel or of this program. */
@@ -82,16 +66,6 @@ export function openSandbox(netns: CallerNamespace, peerPid: number, options: Sa
     `sandbox ${netns.path} (${seen}) is not to be reached from the agent, nor through process ${peerPid}`,
     { cause: found },
   );
-}
-
-/**
- * Opens the sandbox for a DEL. What the caller could not find is gone, even if its path leads somewhere now.
- * @throws TortieError `netns-own`
- */
-export function openSandboxToRemove(netns: CallerNamespace, peerPid: number, options: SandboxOptions = {}): Sandbox | undefined {
-  if (identityOf(netns) === undefined) return undefined;
-  const found = reach(netns, peerPid, options);
-  return found instanceof Sandbox ? found : undefined;
 }
 
 /** Returns what a record keeps of the sandbox of an ADD. */

@@ -63,6 +63,7 @@ export function tracedDataplane(inner: Dataplane, tracing: Parts | undefined): D
     drift: (sandbox, recorded) => inner.drift(sandbox, recorded),
     mend: (sandbox, recorded) => tracing.during("kernel mend", {}, () => inner.mend(sandbox, recorded)),
     remove: (link) => tracing.during("kernel remove", { "network.interface.name": link.hostInterface }, () => inner.remove(link)),
+    ownerOf: (hostInterface) => inner.ownerOf(hostInterface),
     list: () => tracing.during("kernel list", {}, () => inner.list()),
     applyNode: (state) => tracing.during("kernel node", {}, () => inner.applyNode(state)),
   };

@@ -32,6 +32,7 @@ export function guardedDataplane(inner: Dataplane, canary: Pick<NamespaceCanary,
       if ("index" in link && link.owner === undefined) while (making.size > 0) await Promise.allSettled(making);
       return checked().remove(link);
     },
+    ownerOf: (hostInterface) => checked().ownerOf(hostInterface),
     list: () => checked().list(),
     applyNode: (state) => checked().applyNode(state),
   };

@@ -82,9 +82,13 @@ export class GrpcDataplane implements Dataplane {
   /** Removes the link; an older sandbox of the same workload is unknown here: its own DEL removes what it has. */
   async remove(link: AttachedLink | LinkOfAttachment): Promise<Removal> {
     if ("podInterface" in link && link.predecessors === undefined) {
-      await this.#remove(link.podInterface, link.sandbox?.path ?? this.#options.sandbox);
+      await this.#remove(link.podInterface, this.#options.sandbox);
     }
     return {};
+  }
+
+  async ownerOf(): Promise<undefined> {
+    return undefined;
   }
 
   async list(): Promise<readonly AttachedLink[]> {

@@ -35,8 +35,8 @@ interface DeletionSockets {
   readonly monitor: NetlinkSocket;
 }
 
-/** Opens the sockets in the namespace that the thread is in. @throws NetlinkError */
-export function openDeletion(): DeletionSockets & Disposable {
+/** @throws NetlinkError */
+function openDeletion(): DeletionSockets & Disposable {
   using opened = new DisposableStack();
   const socket = opened.use(NetlinkSocket.open(NETLINK_ROUTE));
   const monitor = opened.use(NetlinkSocket.open(NETLINK_ROUTE, RTMGRP_LINK));
@@ -44,52 +44,29 @@ export function openDeletion(): DeletionSockets & Disposable {
   return { socket, monitor, [Symbol.dispose]: () => kept.dispose() };
 }
 
-interface DeletionOptions {
-  /** For messages: "in netns /run/netns/x", "on the host". */
-  readonly where: string;
-  readonly limitMs?: number | undefined;
-}
-
-/**
- * Deletes a link of any type, if there is one of this name.
- * @throws NetlinkError when the kernel refuses; TortieError `link-delete-timeout`
- */
-export async function deleteLink(sockets: DeletionSockets, name: string, options: DeletionOptions): Promise<void> {
-  const link = getLink(sockets.socket, { name });
-  if (link !== undefined) await deleteFound(sockets, link, options);
-}
-
 /**
  * Deletes a link of the host, that is, of the namespace the thread is in, by its index.
  * @returns whether it was there
- * @throws as `deleteLink`
+ * @throws NetlinkError when the kernel refuses; TortieError `link-delete-timeout`
  */
 export async function deleteHostLink(link: Pick<Link, "index" | "name">): Promise<boolean> {
   using sockets = openDeletion();
-  return await deleteFound(sockets, link, { where: "on the host" });
+  return await deleteObserved(sockets, link);
 }
 
-async function deleteFound(sockets: DeletionSockets, link: Pick<Link, "index" | "name">, options: DeletionOptions): Promise<boolean> {
+/** As `deleteHostLink`, on these sockets. */
+export async function deleteObserved(sockets: DeletionSockets, { index, name }: Pick<Link, "index" | "name">): Promise<boolean> {
+  const { socket } = sockets;
+  const request = deleteRequest(index);
   try {
-    await deleteObserved(sockets, link, options);
+    // Without a thread (a limit on processes), a deletion without a time limit is better than none.
+    if (!isStarted(socket, request)) socket.request(request);
+    else if ((await untilGone(sockets, [index], () => undefined)).size > 0) throw stillThere(name);
     return true;
   } catch (error) {
     if (!(error instanceof NetlinkError) || error.errno !== ENODEV) throw error;
     return false;
   }
-}
-
-async function deleteObserved(
-  sockets: DeletionSockets,
-  { index, name }: Pick<Link, "index" | "name">,
-  { where, limitMs = DELETION_LIMIT_MS }: DeletionOptions,
-): Promise<void> {
-  const { socket } = sockets;
-  const request = deleteRequest(index);
-  // Without a thread (a limit on processes), a deletion without a time limit is better than none.
-  if (!isStarted(socket, request)) return void socket.request(request);
-  const left = await untilGone(sockets, [index], limitMs, () => undefined);
-  if (left.size > 0) throw stillThere(name, where, limitMs);
 }
 
 /** Sends a request on a thread of its own. @returns whether one can be started */
@@ -111,10 +88,9 @@ function isStarted(socket: NetlinkSocket, request: Request): boolean {
 async function untilGone(
   { socket, monitor }: DeletionSockets,
   indexes: Iterable<number>,
-  limitMs: number,
   gone: (index: number) => void,
 ): Promise<ReadonlySet<number>> {
-  const end = performance.now() + limitMs;
+  const end = performance.now() + DELETION_LIMIT_MS;
   const left = new Set(indexes);
   for (let looks = 0; ; looks++) {
     const news = monitor.news();
@@ -229,10 +205,10 @@ async function deleteGroup(group: number, joined: readonly Leaving[]): Promise<b
   // Two calls may wait for one link.
   const waiting = Map.groupBy(joined, ({ link }) => link.index);
   try {
-    const left = await untilGone(sockets, waiting.keys(), DELETION_LIMIT_MS, (index) => {
+    const left = await untilGone(sockets, waiting.keys(), (index) => {
       for (const { gone } of waiting.get(index) ?? []) gone(true);
     });
-    for (const { link, failed } of joined) if (left.has(link.index)) failed(stillThere(link.name, "on the host", DELETION_LIMIT_MS));
+    for (const { link, failed } of joined) if (left.has(link.index)) failed(stillThere(link.name));
     return true;
   } catch (error) {
     if (error instanceof NetlinkError) return false;
@@ -253,6 +229,7 @@ async function eachAlone(socket: Netlink, batch: readonly Leaving[]): Promise<vo
   );
 }
 
-function stillThere(name: string, where: string, limitMs: number): TortieError {
-  return new TortieError("link-delete-timeout", `timed out deleting device ${where}: ${name} is still there after ${limitMs / 1000} s`);
+function stillThere(name: string): TortieError {
+  const seconds = DELETION_LIMIT_MS / 1000;
+  return new TortieError("link-delete-timeout", `timed out deleting device on the host: ${name} is still there after ${seconds} s`);
 }

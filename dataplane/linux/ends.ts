@@ -12,13 +12,14 @@ const DEVICE_KINDS: ReadonlySet<string> = new Set(["veth", "netkit"]);
 
 /**
  * Tells whether the host end with this alias may be removed for another attachment that needs its name: it has no owner (Calico writes none),
- * this one, the same workload, or, where it does not say which workload, a container that the workload's record names.
+ * this one, the same workload, or, where it does not say which workload, a container that the workload's record names. Another interface
+ * of the very container is in use beside this one.
  */
 export function mayReplace(alias: string, { owner, predecessors }: Pick<HostEnd, "owner" | "predecessors">): boolean {
   if (alias === "" || namesAttachment(alias, owner)) return true;
-  if (owner.workload === undefined) return false;
-  if (hasWorkload(alias)) return namesWorkload(alias, owner.workload);
   const container = parseAttachmentAlias(alias)?.containerId;
+  if (owner.workload === undefined || container === owner.containerId) return false;
+  if (hasWorkload(alias)) return namesWorkload(alias, owner.workload);
   return container !== undefined && predecessors.includes(container);
 }
 

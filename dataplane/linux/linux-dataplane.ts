@@ -1,7 +1,7 @@
 /** Implements the dataplane on Linux: veth or netkit, rtnetlink, nf_tables, /proc/sys. Keeps nothing between calls but waiting deletions. */
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Sandbox } from "../../lib/system/sandbox.ts";
-import { parseAttachmentAlias } from "../alias.ts";
+import { type AttachmentName, parseAttachmentAlias } from "../alias.ts";
 import type {
   AppliedLink,
   AttachedLink,
@@ -17,7 +17,7 @@ import type {
 import type { DesiredState, Difference } from "../desired-state.ts";
 import type { HostSockets } from "../netlink/host-sockets.ts";
 import { NetlinkError } from "../netlink/message.ts";
-import { listLinks } from "../rtnetlink/link.ts";
+import { getLink, listLinks } from "../rtnetlink/link.ts";
 import { applyNodeState } from "./apply-node-state.ts";
 import { attach } from "./attach.ts";
 import type { JoinedDeletions } from "./deletions.ts";
@@ -60,7 +60,13 @@ export class LinuxDataplane implements Dataplane {
 
   async remove(link: AttachedLink | LinkOfAttachment): Promise<Removal> {
     return explained(`failed to remove ${link.hostInterface}`, () =>
-      "index" in link ? detachFound(this.#host, link, this.#deletions) : detach(this.#host, link, { deletions: this.#deletions }),
+      "index" in link ? detachFound(this.#host, link, this.#deletions) : detach(this.#host, link, this.#deletions),
+    );
+  }
+
+  async ownerOf(hostInterface: string): Promise<AttachmentName | undefined> {
+    return explained(`failed to look at ${hostInterface}`, () =>
+      parseAttachmentAlias(getLink(this.#host.route, { name: hostInterface })?.alias ?? ""),
     );
   }
 

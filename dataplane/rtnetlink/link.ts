@@ -38,7 +38,6 @@ const IFLA_EXT_MASK = 29;
 const IFLA_NUM_TX_QUEUES = 31;
 const IFLA_LINK_NETNSID = 37;
 const IFLA_GSO_MAX_SIZE = 41;
-const IFLA_TARGET_NETNSID = 46;
 const IFLA_GRO_MAX_SIZE = 58;
 const IFLA_GSO_IPV4_MAX_SIZE = 63;
 const IFLA_GRO_IPV4_MAX_SIZE = 64;
@@ -103,8 +102,7 @@ export interface Pair {
   readonly pod: { readonly name: string; readonly mac?: string | undefined; readonly namespaceFd: number };
 }
 
-/** Names a link by its name or by its index; by its name also in another namespace, by the number that the socket's has for that one. */
-export type LinkKey = { readonly name: string; readonly namespaceId?: number } | { readonly index: number };
+export type LinkKey = { readonly name: string } | { readonly index: number };
 
 /**
  * Makes the request for a pair, sent on the host's socket. One message makes both ends and places the pod end in its namespace,
@@ -245,8 +243,7 @@ export function macBytes(mac: string): Uint8Array {
 /** Asks about one link. */
 function keyPayload(key: LinkKey, attributes: readonly Attribute[]): Uint8Array {
   if ("index" in key) return linkPayload(key.index, 0, attributes);
-  const elsewhere = key.namespaceId === undefined ? [] : [u32(IFLA_TARGET_NETNSID, key.namespaceId)];
-  return linkPayload(0, 0, [text(IFLA_IFNAME, key.name), ...elsewhere, ...attributes]);
+  return linkPayload(0, 0, [text(IFLA_IFNAME, key.name), ...attributes]);
 }
 
 /** Writes struct ifinfomsg and attributes; `flags` are both the value and the mask of what changes. */

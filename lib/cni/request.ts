@@ -91,12 +91,16 @@ export function readStandardInput(): Uint8Array {
 }
 
 /**
- * Looks before anything is touched; Calico's plugins look when everything is done (recordings netns-own, env-netns-own).
- * @throws TortieError `netns-own` unless the caller insists with CNI_NETNS_OVERRIDE
+ * Refuses an ADD or CHECK before anything is touched; Calico's plugins look when everything is done (recordings netns-own, env-netns-own).
+ * @throws TortieError `netns-own` unless the caller insists with CNI_NETNS_OVERRIDE; `netns-invalid`
  */
 export function refuseOwnNamespace(request: Pick<CniRequest, "netns" | "netnsOverride">): void {
-  if (request.netns === "" || request.netnsOverride || !isOwnNamespace(request.netns)) return;
-  throw new TortieError("netns-own", OWN_REFUSED);
+  if (namesOwnNamespace(request)) throw new TortieError("netns-own", OWN_REFUSED);
+}
+
+/** Tells whether the sandbox of a call is this process's own namespace, without the caller insisting on that. */
+export function namesOwnNamespace({ netns, netnsOverride }: Pick<CniRequest, "netns" | "netnsOverride">): boolean {
+  return netns !== "" && !netnsOverride && isOwnNamespace(netns);
 }
 
 type CniEnvironment = Pick<CniRequest, "containerId" | "netns" | "interfaceName" | "args" | "path" | "netnsOverride">;

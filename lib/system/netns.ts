@@ -6,7 +6,7 @@
  */
 import { TortieError } from "../errors/errors.ts";
 import { errnoName, errnoText, systemErrorCode, systemErrorText } from "./errno.ts";
-import { closeFile, fileSystemType, O_RDONLY, openFile, statusOf, writeAll } from "./files.ts";
+import { closeFile, fileSystemType, O_RDONLY, openFile, statusIfSeen, statusOf, writeAll } from "./files.ts";
 import { lastErrno, libc } from "./libc.ts";
 
 /** include/uapi/linux/magic.h; before Linux 3.19 namespace files lay on procfs. */
@@ -34,13 +34,10 @@ export function verifyNamespacePath(path: string): void {
   }
 }
 
-/**
- * Tells whether `path` is the network namespace of the calling thread: same device, same inode. `false` when nothing is there.
- * @throws TortieError `netns-invalid` when it may not be looked at
- */
+/** Tells whether `path` is the network namespace of the calling thread: same device, same inode. Nothing that can be looked at: `false`. */
 export function isOwnNamespace(path: string): boolean {
-  const other = looking(path, "stat", () => statusOf(path));
-  return other !== undefined && isOwnIdentity(other.identity);
+  const identity = statusIfSeen(path)?.identity;
+  return identity !== undefined && isOwnIdentity(identity);
 }
 
 /** Tells whether device and inode, as `FileStatus.identity` has them, are those of the calling thread's network namespace. */

@@ -2,11 +2,19 @@
  * Calls the Linux dataplane from inside a node's namespace, as the plugin does: a short Bun process whose "host" is the node.
  * What it prints is one JSON object: the result, or the error's word and message.
  */
-import type { AttachedLink, Mending, NetworkReport, NodeState, RecordedLink, Removal } from "../../dataplane/dataplane.ts";
+import type {
+  AttachedLink,
+  LinkOfAttachment,
+  Mending,
+  NetworkReport,
+  NodeState,
+  RecordedLink,
+  Removal,
+} from "../../dataplane/dataplane.ts";
 import type { Difference } from "../../dataplane/desired-state.ts";
 import { addressesAsText } from "./addresses-as-text.ts";
 import type { Node } from "./node.ts";
-import type { LinkInSandbox, StateInSandbox } from "./programs/dataplane-by-path.ts";
+import type { StateInSandbox } from "./programs/dataplane-by-path.ts";
 
 export interface Answer<T> {
   readonly value?: T;
@@ -40,7 +48,7 @@ export function drift(node: Node, desired: StateInSandbox, hostIndex?: number): 
   return probe(node, `dataplane.drift(${expressionOf(desired)}, ${hostIndex})`);
 }
 
-export function remove(node: Node, link: AttachedLink | LinkInSandbox): Promise<Answer<Removal>> {
+export function remove(node: Node, link: AttachedLink | LinkOfAttachment): Promise<Answer<Removal>> {
   return probe(node, `dataplane.remove(${expressionOf(link)})`);
 }
 

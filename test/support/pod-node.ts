@@ -354,7 +354,7 @@ export class PodNode implements AsyncDisposable {
           this.unfinished.delete(link.index);
           return Promise.resolve({});
         }
-        return this.#effect("podInterface" in link && link.sandbox !== undefined ? "remove link" : "remove host end", () => {
+        return this.#effect("remove link", () => {
           const alias = links.get(link.hostInterface);
           if (alias !== undefined && !isRemovable(alias, link)) return { keptFor: alias };
           links.delete(link.hostInterface);
@@ -362,6 +362,7 @@ export class PodNode implements AsyncDisposable {
           return {};
         });
       },
+      ownerOf: async (hostInterface) => parseAttachmentAlias(links.get(hostInterface) ?? ""),
       list: async () => [
         ...[...links].map(([hostInterface, alias], index) => ({ hostInterface, index, owner: parseAttachmentAlias(alias) ?? NOBODY })),
         ...[...this.unfinished].map(([index, hostInterface]) => ({ hostInterface, index })),

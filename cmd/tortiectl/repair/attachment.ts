@@ -158,7 +158,7 @@ export async function rewriteRecord({ record }: Known, sources: Sources): Promis
 export async function removeAlone({ record, source }: Known, sources: Sources): Promise<readonly RepairNote[]> {
   const { call, host } = servedOf(record, sources, "DEL");
   await holding(sources, record.attachment, async () => {
-    await serve({ ...call, sandbox: "gone" }, host);
+    await serve(call, host);
     if (source === "agent") new RecordStore(`${sources.run.path}/state`).retire(record.id, Date.now());
   });
   return [{ code: "OK", message: "removed as by its DEL, and its addresses are given back" }];

@@ -9,16 +9,10 @@ import type {
   Removal,
 } from "../../../dataplane/dataplane.ts";
 import type { DesiredState, Difference } from "../../../dataplane/desired-state.ts";
-import { TortieError } from "../../../lib/errors/errors.ts";
 import { Sandbox } from "../../../lib/system/sandbox.ts";
 
 export interface StateInSandbox extends DesiredState {
   readonly sandbox: string;
-}
-
-/** `sandbox` "" or absent: it is no longer known. */
-export interface LinkInSandbox extends Omit<LinkOfAttachment, "sandbox"> {
-  readonly sandbox?: string;
 }
 
 export function byPath(dataplane: Dataplane) {
@@ -39,21 +33,8 @@ export function byPath(dataplane: Dataplane) {
       using sandbox = Sandbox.named(path);
       return await dataplane.mend(sandbox, { desired, hostIndex });
     },
-    async remove(link: AttachedLink | LinkInSandbox): Promise<Removal> {
-      if ("index" in link) return await dataplane.remove(link);
-      using sandbox = openIfThere(link.sandbox ?? "");
-      return await dataplane.remove({ ...link, sandbox });
-    },
+    remove: (link: AttachedLink | LinkOfAttachment): Promise<Removal> => dataplane.remove(link),
     list: () => dataplane.list(),
     applyNode: (state: Parameters<Dataplane["applyNode"]>[0]) => dataplane.applyNode(state),
   };
-}
-
-function openIfThere(path: string): Sandbox | undefined {
-  try {
-    return path === "" ? undefined : Sandbox.named(path);
-  } catch (error) {
-    if (error instanceof TortieError && error.word === "netns-missing") return undefined;
-    throw error;
-  }
 }

@@ -1,10 +1,10 @@
 import { apply, expressionOf, list, probe, remove } from "../../support/dataplane-probe.ts";
 import { desiredFor, HOST_INTERFACE, OWNER } from "../../support/desired-state.ts";
 import { fresh } from "../../support/fixtures.ts";
-import { Node, type Pod } from "../../support/node.ts";
+import { Node } from "../../support/node.ts";
 
 const BOTH = ["10.60.0.0/32", "fd60::/128"];
-const attachmentOf = (pod?: Pod) => ({ sandbox: pod?.netnsPath ?? "", podInterface: "eth0", hostInterface: HOST_INTERFACE, owner: OWNER });
+const ATTACHMENT = { podInterface: "eth0", hostInterface: HOST_INTERFACE, owner: OWNER };
 
 const WAYS = [
   ["one by one", "undefined"],
@@ -19,66 +19,72 @@ describe("detaching a pod", () => {
     await apply(node, desiredFor(pod, { addresses: BOTH }));
     expect((await node.leftovers()).links).toEqual([HOST_INTERFACE]);
 
-    for (let times = 0; times < 3; times++) expect((await remove(node, attachmentOf(pod))).error).toBeUndefined();
+    for (let times = 0; times < 3; times++) expect((await remove(node, ATTACHMENT)).error).toBeUndefined();
 
     await node.expectClean();
     expect((await node.podIp(pod, "-j", "link", "show")).map(({ ifname }) => ifname)).toEqual(["lo"]);
   });
 
-  it("removes an interface of any type that has the name", async () => {
+  it.each(WAYS)("leaves an interface of the pod end's name that somebody else made (%s)", async (_, deletions) => {
+    await apply(node, desiredFor(pod, { addresses: BOTH }));
+    await node.podIp(pod, "link", "set", "eth0", "down");
+    await node.podIp(pod, "link", "set", "eth0", "name", "hidden");
     await node.podIp(pod, "link", "add", "eth0", "type", "bridge");
 
-    expect((await remove(node, attachmentOf(pod))).error).toBeUndefined();
+    const link = expressionOf(ATTACHMENT);
+    const removal = await probe(node, `(async () => byPath(new LinuxDataplane(host, ${deletions})).remove(${link}))()`);
 
-    expect((await node.podIp(pod, "-j", "link", "show")).map(({ ifname }) => ifname)).toEqual(["lo"]);
+    expect(removal).toEqual({ value: {} });
+    await node.expectClean();
+    expect((await node.podIp(pod, "-j", "link", "show")).map(({ ifname }) => ifname)).toEqual(["lo", "eth0"]);
+    expect((await remove(node, ATTACHMENT)).value).toEqual({});
+    expect((await node.podIp(pod, "-j", "link", "show")).map(({ ifname }) => ifname)).toEqual(["lo", "eth0"]);
   });
 
-  it.each(WAYS)(
-    "removes the interface of the name too that the container made beside its own, which it renamed (%s)",
-    async (_, deletions) => {
+  it.each(WAYS)("finds the link by its alias where its name is not known, and where it was renamed (%s)", async (_, deletions) => {
+    for (const hostInterface of ["", HOST_INTERFACE]) {
       await apply(node, desiredFor(pod, { addresses: BOTH }));
-      await node.podIp(pod, "link", "set", "eth0", "down");
-      await node.podIp(pod, "link", "set", "eth0", "name", "hidden");
-      await node.podIp(pod, "link", "add", "eth0", "type", "bridge");
+      await node.ip("link", "set", HOST_INTERFACE, "down");
+      await node.ip("link", "set", HOST_INTERFACE, "name", "renamed");
 
-      const link = expressionOf(attachmentOf(pod));
-      const removal = await probe(node, `(async () => byPath(new LinuxDataplane(host, ${deletions})).remove(${link}))()`);
+      const link = expressionOf({ ...ATTACHMENT, hostInterface });
+      await probe(node, `(async () => byPath(new LinuxDataplane(host, ${deletions})).remove(${link}))()`);
 
-      expect(removal).toEqual({ value: {} });
       await node.expectClean();
-      expect((await node.podIp(pod, "-j", "link", "show")).map(({ ifname }) => ifname)).toEqual(["lo"]);
-    },
-  );
+    }
+  });
 
-  it.each(WAYS)("asks nothing more when the pair is gone, and does not enter the sandbox (%s)", async (way, deletions) => {
+  it.each([
+    ["names this container", true, []],
+    ["names another one", false, [HOST_INTERFACE]],
+    ["cannot be asked for", undefined, [HOST_INTERFACE]],
+  ])("without an alias, as Calico makes it, goes by the workload's record: it %s", async (_, answer, left) => {
+    await apply(node, desiredFor(pod));
+    await node.ip("link", "set", HOST_INTERFACE, "alias", "");
+
+    const isRecorded = answer === undefined ? "undefined" : `async () => ${answer}`;
+    const { value } = await probe(node, `dataplane.remove({ ...${expressionOf(ATTACHMENT)}, isRecorded: ${isRecorded} })`);
+
+    expect(value).toEqual(left.length === 0 ? {} : { keptFor: "" });
+    expect((await node.leftovers()).links).toEqual(left);
+  });
+
+  it.each(WAYS)("asks the kernel twice for a link that is there (%s)", async (_, deletions) => {
     await apply(node, desiredFor(pod, { addresses: BOTH }));
 
-    const { value, error } = await probe<number[]>(
+    const { value, error } = await probe<number>(
       node,
       `(async () => {
-        const { Sandbox } = await import("${process.cwd()}/lib/system/sandbox.ts");
         const { detach } = await import("${process.cwd()}/dataplane/linux/detach.ts");
         let questions = 0;
         const counted = { route: { request: (request) => { questions++; return host.route.request(request); } } };
-        using sandbox = Sandbox.named("${pod.netnsPath}");
-        let visits = 0;
-        const watched = new Proxy(sandbox, { get: (target, key) => { if (key === "fd") visits++; return Reflect.get(target, key, target); } });
-        const deletions = ${deletions.replace("(host)", "(counted)")};
-        await detach(counted, { ...${expressionOf(attachmentOf(pod))}, sandbox: watched }, { deletions });
-        return [questions, visits];
+        await detach(counted, ${expressionOf(ATTACHMENT)}, ${deletions.replace("(host)", "(counted)")});
+        return questions;
       })()`,
     );
 
-    // The host end, the sandbox's number, its interface; joined deletions look once more, when it is their turn.
-    expect({ value, error }).toEqual({ value: [way === "joined" ? 4 : 3, 1], error: undefined });
-    await node.expectClean();
-  });
-
-  it("removes the host end by itself when the sandbox is not known any more", async () => {
-    await apply(node, desiredFor(pod));
-
-    expect((await remove(node, attachmentOf())).error).toBeUndefined();
-
+    // The link by its name, and by its index just before the deletion.
+    expect({ value, error }).toEqual({ value: 2, error: undefined });
     await node.expectClean();
   });
 
@@ -87,8 +93,7 @@ describe("detaching a pod", () => {
     await apply(node, desiredFor(first, { owner: { workload: "default/web" } }));
     await apply(node, desiredFor(second, { owner: { containerId: "cid2", workload: "default/web" } }));
 
-    expect((await remove(node, attachmentOf(first))).error).toBeUndefined();
-    expect((await remove(node, attachmentOf())).error).toBeUndefined();
+    expect((await remove(node, ATTACHMENT)).value).toMatchObject({ keptFor: expect.stringContaining("cid2") });
 
     expect((await node.leftovers()).links).toEqual([HOST_INTERFACE]);
   });
@@ -97,7 +102,7 @@ describe("detaching a pod", () => {
     await apply(node, desiredFor(pod, { owner: { workload: "default/web" } }));
     await apply(node, desiredFor(pod, { owner: { containerId: "cid2", workload: "default/web" } }));
 
-    expect((await remove(node, attachmentOf(pod))).error).toBeUndefined();
+    expect((await remove(node, ATTACHMENT)).error).toBeUndefined();
 
     expect((await node.leftovers()).links).toEqual([HOST_INTERFACE]);
     expect((await node.podIp(pod, "-j", "link", "show", "eth0")).map(({ ifname }) => ifname)).toEqual(["eth0"]);
@@ -107,38 +112,8 @@ describe("detaching a pod", () => {
     await apply(node, desiredFor(pod));
     await node.removePod(pod);
 
-    expect((await remove(node, attachmentOf(pod))).error).toBeUndefined();
+    expect((await remove(node, ATTACHMENT)).error).toBeUndefined();
     await node.expectClean();
-  });
-
-  it("names an interface that the kernel does not let go", async () => {
-    const { error } = await remove(node, { ...attachmentOf(pod), podInterface: "lo" });
-
-    expect(error?.word).toBe("link-failed");
-    expect(error?.message).toMatch(/^failed to clean up workload's pod interface inside netns: lo in .*: operation not supported/);
-  });
-
-  it("gives up when the kernel takes longer than the limit", async () => {
-    // No limit at all is still enough for a kernel that is quick just then: the deletion takes half a millisecond on its thread.
-    // Without the owner's name on its host end, the pair is deleted from the sandbox.
-    const { error } = await probe(
-      node,
-      `(async () => {
-        const { detach } = await import("${process.cwd()}/dataplane/linux/detach.ts");
-        const { Sandbox } = await import("${process.cwd()}/lib/system/sandbox.ts");
-        using sandbox = Sandbox.named("${pod.netnsPath}");
-        for (let times = 0; times < 20; times++) {
-          await apply(${expressionOf(desiredFor(pod))}, false);
-          Bun.spawnSync(["/usr/sbin/ip", "link", "set", "${HOST_INTERFACE}", "alias", ""]);
-          await detach(host, { ...${expressionOf(attachmentOf(pod))}, sandbox }, { limitMs: 0 });
-        }
-      })()`,
-    );
-
-    expect(error).toMatchObject({
-      word: "link-delete-timeout",
-      message: expect.stringContaining(`timed out deleting device in netns ${pod.netnsPath}`),
-    });
   });
 });
 

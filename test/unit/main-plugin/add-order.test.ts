@@ -103,7 +103,7 @@ describe("An ADD after one that was interrupted", () => {
 
     await node.add();
 
-    expect(inOrder(node, "remove host end", "update block", "apply")).toEqual(["remove host end", "update block", "update block", "apply"]);
+    expect(inOrder(node, "remove link", "update block", "apply")).toEqual(["remove link", "update block", "update block", "apply"]);
     expect(await node.handles()).toEqual({ "net1.c1": 1 });
   });
 
@@ -114,7 +114,7 @@ describe("An ADD after one that was interrupted", () => {
     node.effects.length = 0;
     node.meanwhile = { effect: "create handle", work: () => node.annotate(recorded) };
     await node.add();
-    expect(inOrder(node, "remove link", "remove host end")).toEqual([]);
+    expect(inOrder(node, "remove link")).toEqual([]);
     expect(await node.handles()).toEqual({ "net1.c1": 2 });
   });
 
@@ -126,7 +126,7 @@ describe("An ADD after one that was interrupted", () => {
     await expect(plain.add({ interfaceName: "eth1" })).rejects.toMatchObject({ word: "interface-exists" });
 
     expect([...plain.links]).toEqual(links);
-    expect(plain.effects).not.toContain("remove host end");
+    expect(plain.effects).not.toContain("remove link");
     expect(await plain.handles()).toEqual({ "net1.c1": 1 });
     const [record] = await plain.datastore.endpoints.list();
     expect(record?.value.ipNetworks).toEqual(eth0.ips.map(({ address }) => address));
@@ -142,7 +142,7 @@ describe("An ADD for an address that the pod's older sandbox has", () => {
     const { ips } = await node.add({ container: "new" });
 
     expect(ips).toMatchObject([{ address: "10.60.0.9/32" }]);
-    expect(inOrder(node, "remove host end", "update block")).toEqual(["remove host end", "update block", "update block"]);
+    expect(inOrder(node, "remove link", "update block")).toEqual(["remove link", "update block", "update block"]);
     expect(await node.handles()).toEqual({ "net1.new": 1 });
   });
 });

@@ -288,6 +288,6 @@ describe("an interrupted ADD of a container whose pod's record names an older on
     await node.add({ container: "c2" });
 
     expect(await node.handles()).toEqual({ "net1.c2": 1 });
-    expect(node.effects).toContain("remove host end");
+    expect(node.effects).toContain("remove link");
   });
 });

@@ -1,5 +1,4 @@
 import { DatastoreError } from "../../../lib/datastore/errors.ts";
-import { TortieError } from "../../../lib/errors/errors.ts";
 import { fresh } from "../../support/fixtures.ts";
 import { PodNode } from "../../support/pod-node.ts";
 import { phrases } from "../../support/words.ts";
@@ -66,15 +65,31 @@ describe("DEL of a pod", () => {
     expect(node.errors).toEqual(["could not remove the link", "could not ask the cluster"]);
   });
 
-  it("tries a link once more without its sandbox only when the sandbox cannot be entered", async () => {
+  it.each(["/etc/hostname", "/proc/self/ns/net", "/tmp", "/run/netns/nothing", ""])(
+    "is done whatever its sandbox's path is: %s",
+    async (netns) => {
+      await node.add();
+
+      await node.del({ netns });
+
+      expect([...node.links]).toEqual([]);
+      expect(await node.handles()).toEqual({});
+    },
+  );
+
+  it("of an interface whose ADD was refused leaves what the container's other interface has", async () => {
     await node.add();
-    node.failure = { effect: "remove link", error: new TortieError("interface-exists", "arranged") };
-    await expect(node.del()).rejects.toMatchObject({ message: "arranged" });
-    expect(node.effects).not.toContain("remove host end");
-    node.failure = undefined;
-    await expect(node.del({ netns: "/etc/hostname" })).rejects.toMatchObject({ word: "netns-invalid" });
-    expect(node.effects).toContain("remove host end");
-    expect([...node.links]).toEqual([]);
+    const annotated = node.annotations();
+    await expect(node.add({ interfaceName: "net1" })).rejects.toMatchObject({
+      word: "interface-exists",
+      message: expect.stringMatching(/eth0.*net1/),
+    });
+
+    await node.del({ interfaceName: "net1" });
+
+    expect(node.links.size).toBe(1);
+    expect(await node.handles()).toEqual({ "net1.c1": 1 });
+    expect(node.annotations()).toEqual(annotated);
   });
 
   it("W11: needs no file with the node's name where pods have the record", async () => {

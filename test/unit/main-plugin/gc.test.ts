@@ -14,7 +14,7 @@ async function records(): Promise<readonly string[]> {
 describe("GC", () => {
   it("keeps address and record of a container whose link cannot be removed, and reports that", async () => {
     await node.add({ container: "stuck" });
-    node.failure = { effect: "remove host end", error: new Error("device busy") };
+    node.failure = { effect: "remove link", error: new Error("device busy") };
 
     await expect(node.gc()).rejects.toThrow("device busy");
 

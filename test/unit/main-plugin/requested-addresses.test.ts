@@ -38,7 +38,7 @@ describe("An ADD for an address that the record has", () => {
     await expect(node.add()).rejects.toMatchObject({ word: "address-taken" });
 
     expect(await node.handles()).toEqual({ "net1.victim": 1 });
-    expect(node.effects).not.toContain("remove host end");
+    expect(node.effects).not.toContain("remove link");
   });
 
   it("leaves it with a sandbox of the pod that the record does not name", async () => {
@@ -48,7 +48,7 @@ describe("An ADD for an address that the record has", () => {
     await expect(node.add()).rejects.toMatchObject({ word: "address-taken" });
 
     expect(await node.handles()).toEqual({ "net1.newest": 1 });
-    expect(node.effects).not.toContain("remove host end");
+    expect(node.effects).not.toContain("remove link");
   });
 
   it("keeps it where this very container has it: nothing is released or removed", async () => {
@@ -57,7 +57,7 @@ describe("An ADD for an address that the record has", () => {
 
     expect((await node.add()).ips).toEqual(first.ips);
 
-    expect(node.effects).not.toContain("remove host end");
+    expect(node.effects).not.toContain("remove link");
     expect(node.effects).not.toContain("update block");
   });
 
@@ -74,7 +74,7 @@ describe("An ADD for an address that the record has", () => {
   it("never releases it from somebody who got it while the old link was removed", async () => {
     await node.add({ container: "old" });
     node.meanwhile = {
-      effect: "remove host end",
+      effect: "remove link",
       work: async () => {
         await allocator().releaseByHandle("net1.old");
         await give("net1.other", { namespace: "shop", pod: "db" });

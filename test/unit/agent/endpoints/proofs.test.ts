@@ -4,7 +4,7 @@ import { rmSync, statSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { StoreWitness } from "../../../../agent/attachments/grant-witness.ts";
 import { GrantedAddresses, lostAddresses } from "../../../../agent/endpoints/mend-link.ts";
-import { isSandboxGone, isUnproven, openRecorded, sandboxOfRecord } from "../../../../agent/endpoints/sandbox.ts";
+import { isSandboxGone, isUnproven, openRecorded } from "../../../../agent/endpoints/sandbox.ts";
 import type { RecordedAddress } from "../../../../handover/record.ts";
 import { createIpamHost, type IpamHost } from "../../../../ipam-plugin/host.ts";
 import { TortieError } from "../../../../lib/errors/errors.ts";
@@ -42,8 +42,6 @@ describe("The sandbox of a record", () => {
       }
       expect(isUnproven(thrown)).toBe(true);
     }
-    expect(sandboxOfRecord({ netns: seen(directory.path) }, undefined)).toBeUndefined();
-    expect(sandboxOfRecord({ netns: { path: directory.path } }, undefined)).toBeUndefined();
     expect(isUnproven(new TortieError("netconf-value", "x"))).toBe(false);
   });
 });
