@@ -15,6 +15,7 @@ import { exitNow } from "../lib/system/libc.ts";
 import { refuseRuntimeVariables } from "../lib/system/privileges.ts";
 import { warnOfExposedFiles } from "./least-privilege.ts";
 import { print, printError } from "./output.ts";
+import { undone } from "./unprinted.ts";
 
 export interface Plugin {
   readonly name: string;
@@ -34,12 +35,22 @@ async function exitStatusOf(plugin: Plugin, env: Environment, readStdin = readSt
   const secrets = new Secrets();
   try {
     refuseRuntimeVariables(env);
-    const result = await serveLogged(plugin, readCall(env, readStdin), secrets);
-    if (result !== undefined) print(result);
+    const request = readCall(env, readStdin);
+    const result = await serveLogged(plugin, request, secrets);
+    if (result !== undefined) printResult(result, env, request);
     return 0;
   } catch (error) {
     fail(renderError(error, secrets));
     return error instanceof TortieError && error.word === "operation-interrupted" ? TERMINATED : 1;
+  }
+}
+
+/** @throws TortieError `stdout-unwritable` */
+function printResult(result: string, env: Environment, { stdin }: CniRequest): void {
+  try {
+    print(result);
+  } catch (cause) {
+    throw undone(messageOf(cause), { env, stdin });
   }
 }
 

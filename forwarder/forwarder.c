@@ -23,6 +23,7 @@
 
 #define CALLS "/run/tortie/cni.sock"
 #define CALLS_BESIDE "/cni.sock"
+#define UNDO_OPTION "--undo-add"
 #define CALL_OPTION "--agent-call="
 /* How the installer knows the file, and of which version it is (installer/install.ts). */
 __attribute__((used)) static const char MARK[] = "TORTIE-FORWARDER " VERSION;
@@ -224,5 +225,7 @@ int main(int argc, char *argv[]) {
   signal(SIGPIPE, SIG_IGN);
   if (write_all(1, answer.output, answer.length)) return answer.status == DONE ? 0 : 1;
   write_all(2, answer.output, answer.length);
+  /* Nobody learns of the attachment: the program undoes the ADD. */
+  if (answer.status == DONE && strcmp(command, "ADD") == 0) become_program((char *[]){argv[0], UNDO_OPTION, NULL});
   return 1;
 }

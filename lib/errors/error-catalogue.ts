@@ -20,6 +20,7 @@ export const ERROR_CATALOGUE = {
   "environment-invalid": { code: 4, next: "correct the variable that the message names" },
   "command-unknown": { code: 4, next: "CNI_COMMAND is one of ADD, DEL, CHECK, STATUS, GC, VERSION" },
   "stdin-unreadable": { code: 5, next: "the runtime must pass the network configuration on standard input" },
+  "stdout-unwritable": { code: 5, next: "the runtime must read the plugin's standard output, and the device behind it must have room" },
   "netconf-not-json": { code: 6, next: "look at the line and column that the message gives, or run the file through any JSON checker" },
   "network-name-invalid": { code: 7, next: "name must start with a letter or digit and hold only letters, digits, '_', '.' and '-'" },
   "attachments-missing": { code: 7, next: "the runtime must list the attachments it knows in cni.dev/valid-attachments" },

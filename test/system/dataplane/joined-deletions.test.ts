@@ -1,7 +1,7 @@
 import { expressionOf, probe } from "../../support/dataplane-probe.ts";
 import { desiredFor, OWNER } from "../../support/desired-state.ts";
 import { fresh } from "../../support/fixtures.ts";
-import { Node, type Pod } from "../../support/node.ts";
+import { Node } from "../../support/node.ts";
 
 /** Evaluates an expression in which `joined` is a dataplane that joins deletions, and `requests` counts requests of a group's deletion. */
 function joining<T>(node: Node, expression: string) {
@@ -15,8 +15,8 @@ function joining<T>(node: Node, expression: string) {
   );
 }
 
-function attachmentOf(pod: Pod, host: string, containerId: string) {
-  return { sandbox: pod.netnsPath, podInterface: "eth0", hostInterface: host, owner: { ...OWNER, containerId } };
+function attachmentOf(host: string, containerId: string) {
+  return { podInterface: "eth0", hostInterface: host, owner: { ...OWNER, containerId } };
 }
 
 const node = fresh(Node.create);
@@ -31,7 +31,7 @@ describe("deletions that come together", () => {
         addresses: [`10.60.0.${index}/32`, `fd60::${index + 1}/128`],
       }),
     );
-    const links = pods.map((pod, index) => attachmentOf(pod, `cali${index}`, `cid${index}`));
+    const links = pods.map((_, index) => attachmentOf(`cali${index}`, `cid${index}`));
 
     const { value, error } = await joining<{ removals: unknown[]; left: string[]; again: unknown[] }>(
       node,
@@ -50,21 +50,6 @@ describe("deletions that come together", () => {
     expect(value?.removals[11]).toMatchObject({ keptFor: expect.stringContaining("cid11") });
     expect((await node.leftovers()).links).toEqual(["cali11"]);
     for (const pod of pods.slice(0, 11)) expect((await node.podIp(pod, "-j", "link", "show")).map(({ ifname }) => ifname)).toEqual(["lo"]);
-  });
-
-  it("remove an interface of another type, and one whose host end has lost its owner's name", async () => {
-    const [bridged, bare] = [await node.addPod(), await node.addPod()];
-    await node.podIp(bridged, "link", "add", "eth0", "type", "bridge");
-    await node.ip("link", "add", "cali1", "type", "veth", "peer", "name", "eth0", "netns", bare.name);
-
-    const { error } = await joining(
-      node,
-      `await Promise.all(${JSON.stringify([attachmentOf(bridged, "cali0", "cid0"), attachmentOf(bare, "cali1", "cid1")])}.map((link) => joined.remove(link)));`,
-    );
-
-    expect(error).toBeUndefined();
-    await node.expectClean();
-    for (const pod of [bridged, bare]) expect((await node.podIp(pod, "-j", "link", "show")).map(({ ifname }) => ifname)).toEqual(["lo"]);
   });
 
   it("each say whether they have removed their link, or found it gone or another's", async () => {
@@ -91,7 +76,7 @@ describe("deletions that come together", () => {
     const states = pods.map((pod, index) =>
       desiredFor(pod, { host: `cali${index}`, owner: { containerId: `cid${index}` }, addresses: [`10.60.0.${index}/32`] }),
     );
-    const links = pods.map((pod, index) => attachmentOf(pod, `cali${index}`, `cid${index}`));
+    const links = pods.map((_, index) => attachmentOf(`cali${index}`, `cid${index}`));
 
     const { error } = await joining(
       node,
