@@ -1,9 +1,9 @@
 /**
  * Compares the kernel with a desired state; changes nothing.
  *
- * It compares what a container needs to be reached: links, addresses, routes, neighbours. It ignores what an administrator,
- * a chained plugin or a newer configuration may legitimately change (sysctls, queues). MAC and MTU are compared with the
- * runtime's result, which every plugin of the chain has seen (CNI specification, CHECK).
+ * It compares what a container needs to be reached: links, addresses, and the way to its gateway, whatever it consists of. It ignores
+ * what an administrator, a chained plugin or a newer configuration may legitimately change (sysctls, queues). MAC and MTU are compared
+ * with the runtime's result, which every plugin of the chain has seen (CNI specification, CHECK).
  */
 import { type Family, formatAddress, formatPrefix, type Prefix } from "../../lib/addresses/address.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
@@ -16,11 +16,12 @@ import { DumpTooLargeError } from "../netlink/message.ts";
 import type { Netlink } from "../netlink/socket.ts";
 import { findAddress, IFA_F_DADFAILED, IFA_F_TENTATIVE, listAddresses } from "../rtnetlink/address.ts";
 import { getLink, type Link, setLinkAlias, setLinkMac } from "../rtnetlink/link.ts";
-import { findNeighbour } from "../rtnetlink/neighbour.ts";
+import { addNeighbour } from "../rtnetlink/neighbour.ts";
 import { isSameRoute, isToSameDestination, type KernelRoute, listRoutes, lookUpRoute } from "../rtnetlink/route.ts";
 import { bringUp, completeHostEnd } from "./attach.ts";
 import { pause } from "./deletions.ts";
 import { isDeviceKind, openSite, type Site } from "./ends.ts";
+import { isTaken, lackingNeighbours } from "./gateway.ts";
 import { differingSysctls, readSysctl, writeSysctls } from "./sysctl.ts";
 
 type Side = Difference["side"];
@@ -38,13 +39,14 @@ type Allowance = { left: number } | undefined;
 /** @throws TortieError `sandbox-too-large` when the container has more routes and addresses than are read */
 export function inspect(sockets: HostSockets, sandbox: Sandbox, desired: DesiredState, recorded: RecordedLink = {}): Difference[] {
   using site = openSite(sockets, sandbox);
-  return [...inspectHostEnd(site.hostSocket, desired), ...inspectPodEnd(site.podSocket, desired, recorded)];
+  return [...inspectHostEnd(site.hostSocket, desired), ...inspectPodEnd(site, desired, recorded)];
 }
 
-function inspectPodEnd(socket: Netlink, { pod }: DesiredState, recorded: RecordedLink): Difference[] {
-  const own = (link: Link) => [...recordedFields(link, recorded), ...neighbourFields(socket, link, pod.neighbours)];
+function inspectPodEnd(site: Site, desired: DesiredState, recorded: RecordedLink): Difference[] {
+  const { pod } = desired;
+  const own = (link: Link) => [...recordedFields(link, recorded), ...neighbourFields(site, link, desired)];
   try {
-    return differences("pod", linkFields(socket, pod, own, { left: MOST_IN_SANDBOX }));
+    return differences("pod", linkFields(site.podSocket, pod, own, { left: MOST_IN_SANDBOX }));
   } catch (error) {
     if (!(error instanceof DumpTooLargeError)) throw error;
     throw new TortieError(
@@ -76,7 +78,7 @@ function linkFields(socket: Netlink, end: HostEnd | PodEnd, own: (link: Link) =>
     [`${object} state`, "up", link.isUp ? "up" : "down"],
     ...own(link),
     ...addressFields(socket, link, end.addresses, allowance),
-    ...routeFields(socket, link, end.routes, allowance),
+    ...routeFields(socket, link, end, allowance),
   ];
 }
 
@@ -108,11 +110,11 @@ function addressFields(socket: Netlink, link: Link, addresses: readonly Prefix[]
   });
 }
 
-function neighbourFields(socket: Netlink, link: Link, neighbours: PodEnd["neighbours"]): Field[] {
-  return neighbours.map(({ address, mac }) => [
+function neighbourFields({ podSocket, hostSocket }: Site, link: Link, { pod, host }: DesiredState): Field[] {
+  return lackingNeighbours(podSocket, link, hostSocket, host.name, pod.neighbours).map(({ neighbour: { address, mac }, found }) => [
     `neighbour ${formatAddress(address)} of ${link.name}`,
     mac,
-    findNeighbour(socket, link.index, address) ?? "missing",
+    found ?? "missing",
   ]);
 }
 
@@ -120,7 +122,7 @@ function neighbourFields(socket: Netlink, link: Link, neighbours: PodEnd["neighb
  * Asks for the routes of the link, and for another one to the same destination only where one is missing. The host's table, which has as
  * many routes as the node has pods, is never read; that of a sandbox once a family.
  */
-function routeFields(socket: Netlink, link: Link, routes: readonly Route[], allowance: Allowance): Field[] {
+function routeFields(socket: Netlink, link: Link, { routes, addresses }: HostEnd | PodEnd, allowance: Allowance): Field[] {
   const families = [...new Set(routes.map((route) => route.destination.address.family))];
   const own = families.flatMap((family) => within(allowance, (most) => listRoutes(socket, family, link.index, most)));
   const tables = new Map<Family, readonly KernelRoute[]>();
@@ -135,6 +137,7 @@ function routeFields(socket: Netlink, link: Link, routes: readonly Route[], allo
     const object = `route ${formatPrefix(route.destination)}`;
     const wanted = routeText(link.name, route);
     if (own.some((found) => isSameRoute(found, route, link.index))) return [object, wanted, wanted];
+    if (allowance !== undefined && isTaken(socket, link, route, addresses)) return [object, wanted, wanted];
     const other = otherTo(route);
     if (other === undefined) return [object, wanted, "missing"];
     const name = (other.index === 0 ? undefined : getLink(socket, { index: other.index })?.name) ?? "none";
@@ -177,8 +180,8 @@ export async function settled(compare: () => Difference[]): Promise<Difference[]
  * Makes the host end of an attachment whole again where something was taken from it: by hand, by another daemon, by a flushed table.
  *
  * Only what differs is touched, and only on a host end that is provably this attachment's: by its alias, or by its index where the
- * alias was cleared (design, invariants 7, 11 and 16). The pod end is looked for and never changed: what a container, a chained plugin
- * or a VPN client did there is its own business.
+ * alias was cleared (design, invariants 7, 11 and 16). What a container, a chained plugin or a VPN client did at the pod end is its own
+ * business, but for the neighbour that stands for the gateway where the host would not answer for it: the kernel itself flushes that.
  */
 export function drift(sockets: HostSockets, sandbox: Sandbox, recorded: RecordedPair): Difference[] {
   using site = openSite(sockets, sandbox);
@@ -197,19 +200,34 @@ export function mend(sockets: HostSockets, sandbox: Sandbox, recorded: RecordedP
   writeSysctls(differingSysctls(host.sysctls));
   bringUp(site.hostSocket, link);
   completeHostEnd(site.hostSocket, link, host);
+  completeNeighbours(site, link, recorded.desired);
   const left = broken(driftAt(site, recorded));
   return { mended: found.filter((one) => !left.some(({ object }) => object === one.object)), left };
+}
+
+/** Restores the neighbours of the pod end, if it is the other end of this very link. */
+function completeNeighbours({ podSocket, hostSocket }: Site, { peer, name }: Link, { pod }: DesiredState): void {
+  const link = getLink(podSocket, pod);
+  if (link === undefined || link.index !== peer?.index) return;
+  for (const { neighbour, found } of lackingNeighbours(podSocket, link, hostSocket, name, pod.neighbours)) {
+    if (found === undefined) addNeighbour(podSocket, link.index, neighbour);
+  }
 }
 
 function broken(differences: readonly Difference[]): readonly Difference[] {
   return differences.filter(({ found }) => found !== TENTATIVE);
 }
 
-function driftAt({ hostSocket, podSocket }: Site, { desired }: RecordedPair): Difference[] {
+function driftAt(site: Site, { desired }: RecordedPair): Difference[] {
+  const { hostSocket, podSocket } = site;
   const { host, pod } = desired;
   const link = getLink(hostSocket, { name: host.name });
+  const podLink = getLink(podSocket, { name: pod.name });
   const missing: Difference = { side: "pod", object: `link ${pod.name}`, wanted: "present", found: "missing" };
-  const podSide = hasPodEnd(podSocket, pod.name) ? [] : [missing];
+  const podSide =
+    podLink === undefined
+      ? [missing]
+      : differences("pod", neighbourFields(site, podLink, desired)).filter(({ found }) => found === missing.found);
   const hostSide = inspectHostEnd(hostSocket, desired);
   if (link === undefined) return [...hostSide, ...podSide];
   return [...hostSide, ...clearedAlias(link, desired), ...sysctlDifferences(desired), ...podSide];

@@ -28,6 +28,7 @@ export const RTM_GETROUTE = 26;
 /** Answers with the route that a lookup hits, instead of what follows from it (include/uapi/linux/rtnetlink.h). */
 const RTM_F_FIB_MATCH = 0x2000;
 const RTA_DST = 1;
+const RTA_SRC = 2;
 const RTA_OIF = 4;
 const RTA_GATEWAY = 5;
 const RTA_PREFSRC = 7;
@@ -37,6 +38,7 @@ const RTA_TABLE = 15;
 const RT_TABLE_MAIN = 254;
 const RTPROT_BOOT = 3;
 export const RTN_UNICAST = 1;
+export const RTN_LOCAL = 2;
 export const RTMSG_BYTES = 12;
 const SCOPES = { universe: 0, link: 253 } as const;
 
@@ -89,6 +91,23 @@ export function lookUpRoute(socket: Netlink, { destination: { address, length } 
     return found.find(({ destination }) => destination.length === length);
   } catch (error) {
     // No route leads there, or one refuses packets.
+    if (error instanceof NetlinkError) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * Finds the route, of whatever table, that packets to an address take, as `ip route get` shows it.
+ * @param source address of the sender, which rules may go by @returns `undefined` where they are not sent
+ */
+export function routeTaken(socket: Netlink, to: Address, source?: Address) {
+  const { family } = to;
+  const head = { family, length: bitsOf(family), table: 0, flags: RTM_F_FIB_MATCH };
+  const from = source === undefined ? [] : [bytes(RTA_SRC, bytesOf(source))];
+  try {
+    const [message] = socket.request({ type: RTM_GETROUTE, payload: routePayload(head, [bytes(RTA_DST, bytesOf(to)), ...from]) });
+    return message && parseAnyRoute(family, message);
+  } catch (error) {
     if (error instanceof NetlinkError) return undefined;
     throw error;
   }
@@ -156,11 +175,16 @@ export function routePayload(head: RouteHead, attributes: readonly Attribute[]):
 
 /** Reads what the kernel answers about one route of the main table; `undefined` for one of another table or family. */
 export function parseRouteOf(family: Family, message: Message) {
+  const route = parseAnyRoute(family, message);
+  return route?.table === RT_TABLE_MAIN ? route : undefined;
+}
+
+function parseAnyRoute(family: Family, message: Message) {
   const { view, attributes } = parseStructure(message, RTMSG_BYTES);
-  const table = readU32(attributes.get(RTA_TABLE)) ?? view.getUint8(4);
-  if (familyOf(view.getUint8(0)) !== family || table !== RT_TABLE_MAIN) return undefined;
+  if (familyOf(view.getUint8(0)) !== family) return undefined;
   const [destination, gateway] = [attributes.get(RTA_DST), attributes.get(RTA_GATEWAY)];
   return {
+    table: readU32(attributes.get(RTA_TABLE)) ?? view.getUint8(4),
     destination: {
       address: destination === undefined ? { family, value: 0n } : addressOf(family, destination),
       length: view.getUint8(1),

@@ -20,7 +20,6 @@ const SERVED = [
 const OUTPUTS = [
   ["a full device", (program: string) => `exec ${program} > /dev/full`],
   ["a pipe without a reader", (program: string) => `set -o pipefail; ${program} | :`],
-  ["nothing", (program: string) => `exec ${program} >&-`],
 ] as const;
 
 const cases = SERVED.flatMap(([served, plugin, mode]) => OUTPUTS.map(([output, script]) => ({ served, output, plugin, mode, script })));
