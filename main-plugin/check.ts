@@ -9,7 +9,7 @@ import { formatPrefix } from "../lib/addresses/address.ts";
 import type { CniRequest, CniResult } from "../lib/cni/protocol.ts";
 import { parseResult } from "../lib/cni/result.ts";
 import type { RecordedAddresses } from "../lib/datastore/datastore.ts";
-import { inTime, isDatastoreFailure } from "../lib/datastore/errors.ts";
+import { DatastoreError, inTime, isDatastoreFailure } from "../lib/datastore/errors.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { excerpt } from "../lib/log/format.ts";
 import { type AddCall, openSandbox } from "./call.ts";
@@ -18,15 +18,16 @@ import { connectIpam, ipamInput, narrowAddress, wantsHostRoutes } from "./ipam-s
 import { planAttachment } from "./plan.ts";
 import { routersFor } from "./plan-endpoint-form.ts";
 import { desiredStateOf } from "./plan-routed-form.ts";
-import { readWorkload } from "./workload.ts";
+import { readWorkload, type Workload } from "./workload.ts";
 
 /** A record that is annotations says what the pod's owner likes, in up to 256 KiB. */
 const SHOWN_OF_DIFFERENCES = 2000;
 
 export async function check(call: AddCall, host: Host): Promise<void> {
   const { request, log } = call;
-  const workload = await ifAnswered("record and addresses", call, () => inTime(readWorkload(call, host)));
-  const previous = previousResult(call, workload?.recorded);
+  const read = await ifAnswered("record and addresses", call, () => inTime(readWorkload(call, host)));
+  const workload = read instanceof DatastoreError ? undefined : read;
+  const previous = previousResult(call, read);
   const addresses = previous.ips.map((ip) => narrowAddress(ip.address));
   // The annotations that name addresses leave the result without routes (C§2.5).
   const isFromIpam = workload === undefined || workload.requests.addresses.kind === "ipam";
@@ -56,14 +57,14 @@ export async function check(call: AddCall, host: Host): Promise<void> {
   log.step("ipam");
 }
 
-/** @returns `undefined` when the datastore cannot be asked now */
-async function ifAnswered<T>(what: string, { log }: AddCall, ask: () => Promise<T>): Promise<T | undefined> {
+/** @returns the failure where the datastore gives no answer now, or none of a datastore */
+async function ifAnswered<T>(what: string, { log }: AddCall, ask: () => Promise<T>): Promise<T | DatastoreError> {
   try {
     return await ask();
   } catch (error) {
     if (!isDatastoreFailure(error, "unavailable", "unauthorized")) throw error;
     log.error(`not compared: ${what}: ${messageOf(error)}`);
-    return undefined;
+    return error;
   }
 }
 
@@ -75,11 +76,15 @@ function podEndOf(previous: CniResult, { interfaceName }: CniRequest): RecordedL
   return { mac: previous.interfaces.find(({ name, sandbox }) => name === interfaceName && sandbox !== undefined)?.mac };
 }
 
-/** Reads `prevResult`, which runtimes must send, or else what the record says. */
-function previousResult({ request, config }: AddCall, known: RecordedAddresses | undefined): CniResult {
+/**
+ * Reads `prevResult`, which runtimes must send, or else what the record says.
+ * @throws DatastoreError where the record could not be read; TortieError `container-unknown` where there is none
+ */
+function previousResult({ request, config }: AddCall, read: Workload | DatastoreError): CniResult {
   if (config.prevResult !== undefined) return parseResult(config.prevResult, request.cniVersion, "prevResult");
-  if (known?.containerID === request.containerId) {
-    return { interfaces: [], ips: known.ipNetworks.map((address) => ({ address })), routes: [], dns: {} };
+  if (read instanceof DatastoreError) throw read;
+  if (read.recorded?.containerID === request.containerId) {
+    return { interfaces: [], ips: read.recorded.ipNetworks.map((address) => ({ address })), routes: [], dns: {} };
   }
   throw new TortieError("container-unknown", `container ${request.containerId} has no prevResult and no endpoint: nothing to compare with`);
 }

@@ -3,37 +3,24 @@
  * on purpose. `tuning` sets another MAC, for which the kernel flushes the neighbours of the link (net/ipv4/arp.c, arp_netdev_event);
  * `sbr` moves the routes into a table of its own and adds rules.
  */
-import { type Address, bitsOf, formatAddress, type Prefix, parseAddress } from "../../lib/addresses/address.ts";
+import type { Address, Prefix } from "../../lib/addresses/address.ts";
 import type { PodEnd, Route } from "../desired-state.ts";
 import type { Netlink } from "../netlink/socket.ts";
 import { getLink, type Link } from "../rtnetlink/link.ts";
 import { findNeighbour } from "../rtnetlink/neighbour.ts";
-import { RTN_LOCAL, RTN_UNICAST, routeTaken } from "../rtnetlink/route.ts";
+import { RT_TABLE_MAIN, RTN_LOCAL, RTN_UNICAST, routeTaken } from "../rtnetlink/route.ts";
 import { readSysctl } from "./sysctl.ts";
 
-/** Addresses for documentation (RFC 5737, RFC 3849), for which no pod has a route but the default one. */
-const ANYWHERE = { 4: parseAddress("192.0.2.1"), 6: parseAddress("2001:db8::1") } as const;
-
-/** Tells whether packets from one of the pod's addresses take a route like this one, whichever table has it. */
-export function isTaken(socket: Netlink, { index }: Link, { destination, gateway }: Route, sources: readonly Prefix[]): boolean {
-  const { family } = destination.address;
-  const to = memberOf(destination);
-  if (to === undefined) return false;
+/**
+ * Tells whether rules lead one of the pod's addresses to a table of its own that has the gateway of this route behind the link: what goes
+ * further is then the business of whoever made that table. `sbr` leaves the default route out of it (plugins#297).
+ */
+export function isRoutedByRule(socket: Netlink, { index }: Link, { destination, gateway }: Route, sources: readonly Prefix[]): boolean {
+  const to = gateway ?? destination.address;
   return sources.some(({ address: source }) => {
-    const found = source.family === family ? routeTaken(socket, to, source) : undefined;
-    if (found?.type !== RTN_UNICAST || found.index !== index || found.destination.length !== destination.length) return false;
-    return textOf(found.gateway) === textOf(gateway);
+    const found = source.family === to.family ? routeTaken(socket, to, { source, index }) : undefined;
+    return found?.type === RTN_UNICAST && found.index === index && found.table !== RT_TABLE_MAIN;
   });
-}
-
-/** An address that the route of this very destination decides about. */
-function memberOf({ address, length }: Prefix): Address | undefined {
-  if (length === 0) return ANYWHERE[address.family];
-  return length === bitsOf(address.family) ? address : { ...address, value: address.value + 1n };
-}
-
-function textOf(address: Address | undefined): string {
-  return address === undefined ? "" : formatAddress(address);
 }
 
 /** Lists the neighbours that a pod lacks, and that the host would not answer for. */

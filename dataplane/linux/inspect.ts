@@ -21,7 +21,7 @@ import { isSameRoute, isToSameDestination, type KernelRoute, listRoutes, lookUpR
 import { bringUp, completeHostEnd } from "./attach.ts";
 import { pause } from "./deletions.ts";
 import { isDeviceKind, openSite, type Site } from "./ends.ts";
-import { isTaken, lackingNeighbours } from "./gateway.ts";
+import { isRoutedByRule, lackingNeighbours } from "./gateway.ts";
 import { differingSysctls, readSysctl, writeSysctls } from "./sysctl.ts";
 
 type Side = Difference["side"];
@@ -137,7 +137,7 @@ function routeFields(socket: Netlink, link: Link, { routes, addresses }: HostEnd
     const object = `route ${formatPrefix(route.destination)}`;
     const wanted = routeText(link.name, route);
     if (own.some((found) => isSameRoute(found, route, link.index))) return [object, wanted, wanted];
-    if (allowance !== undefined && isTaken(socket, link, route, addresses)) return [object, wanted, wanted];
+    if (allowance !== undefined && isRoutedByRule(socket, link, route, addresses)) return [object, wanted, wanted];
     const other = otherTo(route);
     if (other === undefined) return [object, wanted, "missing"];
     const name = (other.index === 0 ? undefined : getLink(socket, { index: other.index })?.name) ?? "none";

@@ -27,6 +27,8 @@ export const RTM_NEWROUTE = 24;
 export const RTM_GETROUTE = 26;
 /** Answers with the route that a lookup hits, instead of what follows from it (include/uapi/linux/rtnetlink.h). */
 const RTM_F_FIB_MATCH = 0x2000;
+/** Names the table of that route too; without it an IPv4 answer says "main", and with it IPv6 refuses (net/ipv6/route.c). */
+const RTM_F_LOOKUP_TABLE = 0x1000;
 const RTA_DST = 1;
 const RTA_SRC = 2;
 const RTA_OIF = 4;
@@ -35,7 +37,7 @@ const RTA_PREFSRC = 7;
 const RTA_METRICS = 8;
 const RTAX_MTU = 2;
 const RTA_TABLE = 15;
-const RT_TABLE_MAIN = 254;
+export const RT_TABLE_MAIN = 254;
 const RTPROT_BOOT = 3;
 export const RTN_UNICAST = 1;
 export const RTN_LOCAL = 2;
@@ -98,14 +100,18 @@ export function lookUpRoute(socket: Netlink, { destination: { address, length } 
 
 /**
  * Finds the route, of whatever table, that packets to an address take, as `ip route get` shows it.
- * @param source address of the sender, which rules may go by @returns `undefined` where they are not sent
+ * @param sender address of the sender, which rules may go by, and the link to a gateway of that link alone
+ * @returns `undefined` where they are not sent
  */
-export function routeTaken(socket: Netlink, to: Address, source?: Address) {
+export function routeTaken(socket: Netlink, to: Address, sender?: { readonly source: Address; readonly index: number }) {
   const { family } = to;
-  const head = { family, length: bitsOf(family), table: 0, flags: RTM_F_FIB_MATCH };
-  const from = source === undefined ? [] : [bytes(RTA_SRC, bytesOf(source))];
+  const sourceLength = sender === undefined ? 0 : bitsOf(family);
+  const head = { family, length: bitsOf(family), sourceLength, table: 0, flags: RTM_F_FIB_MATCH | (family === 4 ? RTM_F_LOOKUP_TABLE : 0) };
+  // A lookup for IPv4 that names a link finds one also where there is no route (net/ipv4/route.c, ip_route_output_key_hash_rcu).
+  const way = wayAttributes({ address: to, length: bitsOf(family) }, undefined, family === 6 ? sender?.index : undefined);
+  const from = sender === undefined ? [] : [bytes(RTA_SRC, bytesOf(sender.source))];
   try {
-    const [message] = socket.request({ type: RTM_GETROUTE, payload: routePayload(head, [bytes(RTA_DST, bytesOf(to)), ...from]) });
+    const [message] = socket.request({ type: RTM_GETROUTE, payload: routePayload(head, [...way, ...from]) });
     return message && parseAnyRoute(family, message);
   } catch (error) {
     if (error instanceof NetlinkError) return undefined;
@@ -156,6 +162,7 @@ function scopeName(number: number): string {
 interface RouteHead {
   readonly family: Family;
   readonly length?: number;
+  readonly sourceLength?: number;
   /** RT_TABLE_MAIN when absent. */
   readonly table?: number;
   readonly protocol?: number;
@@ -165,9 +172,9 @@ interface RouteHead {
 }
 
 export function routePayload(head: RouteHead, attributes: readonly Attribute[]): Uint8Array {
-  const { family, length = 0, table = RT_TABLE_MAIN, protocol = 0, scope = 0, type = 0, flags = 0 } = head;
+  const { family, length = 0, sourceLength = 0, table = RT_TABLE_MAIN, protocol = 0, scope = 0, type = 0, flags = 0 } = head;
   const fill = (view: DataView) => {
-    for (const [at, value] of [numberOf(family), length, 0, 0, table, protocol, scope, type].entries()) view.setUint8(at, value);
+    for (const [at, value] of [numberOf(family), length, sourceLength, 0, table, protocol, scope, type].entries()) view.setUint8(at, value);
     view.setUint32(8, flags, true);
   };
   return structure(RTMSG_BYTES, fill, attributes);

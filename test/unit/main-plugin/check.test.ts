@@ -107,6 +107,15 @@ describe("CHECK of a pod", () => {
     await expect(node.check()).rejects.toMatchObject({ word: "container-unknown" });
   });
 
+  it.each(["unavailable", "unauthorized"] as const)(
+    "N11: without a result says that the datastore is %s, not that it knows no container",
+    async (failure) => {
+      await added();
+      node.failure = { effect: "pod", error: new DatastoreError(failure, "arranged") };
+      await expect(node.check()).rejects.toMatchObject({ message: "arranged", word: `datastore-${failure}` });
+    },
+  );
+
   it("names the container that the record says instead", async () => {
     const prevResult = await added();
     node.annotate({ "cni.projectcalico.org/containerID": "c2" });
