@@ -1,6 +1,6 @@
 /** What differs on purpose in scenarios of the main plugin, with the outcome we want. */
 import { type DeliberateDifference, differs, type Expectations, endsAs } from "./expected-difference.ts";
-import { ABSENT, attachmentStays, LEAVES_NOTHING, LOCK, noAttachment, nothingClaimed, PRESENT, sandboxSettings } from "./outcomes.ts";
+import { ABSENT, attachmentStays, LEAVES_NOTHING, noAttachment, nothingClaimed, PRESENT, sandboxSettings } from "./outcomes.ts";
 
 const NETNS_FIRST = "design §8: the sandbox is looked at first, before a block is claimed or a lock is taken";
 const LINK_FIRST =
