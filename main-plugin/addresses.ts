@@ -162,7 +162,7 @@ async function keepsOrFrees(address: Address, call: AddCall, { recorded }: Workl
     throw new TortieError("interface-exists", `file exists: host interface ${hostInterface} belongs to another attachment, "${keptFor}"`);
   }
   log.info(`${formatAddress(address)} goes from container ${owner} to its pod's newer sandbox`);
-  const { error } = await allocator.releaseIps([{ address, handle }]);
+  const { error } = await allocator.releaseIps([{ address, block: held.block, handle }]);
   if (error !== undefined) {
     throw new TortieError("release-mismatch", `failed to release ipAddrs: ${formatAddress(address)} of ${owner}: ${messageOf(error)}`, {
       cause: error,

@@ -2,7 +2,7 @@
  * Replaces an executable's parts in blocks mode on a cluster (A§11.7): reads come from copies and memory, writes are shared, and the next
  * block is claimed ahead of need. One set of these parts serves all calls with one datastore.
  */
-import { claimBlock, isReady, NOT_OURS } from "../../ipam-plugin/allocator/affinity.ts";
+import { claimUnlessOverlapping, isReady, NOT_OURS } from "../../ipam-plugin/allocator/affinity.ts";
 import { Allocator, type AllocatorServices } from "../../ipam-plugin/allocator/allocator.ts";
 import { freeOrdinals, isOwnedBy, prefixOf } from "../../ipam-plugin/allocator/block.ts";
 import { BlockWriter, type BlockWriterOptions } from "../../ipam-plugin/allocator/block-write.ts";
@@ -187,6 +187,9 @@ async function isRunningLow(operation: Operation, request: FamilyRequest, cidr: 
   return (await freeIn(operation, request, cidr)) < lowMarkOf(pools);
 }
 
+/** Places that are tried ahead of need: one that is lost to another node, or overlaps with a block of another size, leads to the next. */
+const MOST_CHOICES = 3;
+
 /** `room`: there is enough without another block. `none`: the owner may have no more, or no block is free. */
 type ClaimedAhead = "claimed" | "room" | "none";
 
@@ -204,10 +207,14 @@ async function claimAhead(operation: Operation, request: FamilyRequest): Promise
   await operation.requireNode();
   const pools = await poolsOf(operation, request);
   const excluded = new Set(affinities.map(({ value }) => value.cidr));
-  const choice = await firstFreeBlock(operation, { owner, pools, excluded });
-  if (choice === undefined) return "none";
-  const block = await claimBlock(operation, { owner, cidr: choice.cidr, expectBlock: choice.exists });
-  return block === NOT_OURS ? "none" : "claimed";
+  for (let tries = 0; tries < MOST_CHOICES; tries++) {
+    const choice = await firstFreeBlock(operation, { owner, pools, excluded });
+    if (choice === undefined) return "none";
+    const block = await claimUnlessOverlapping(operation, { owner, cidr: choice.cidr, expectBlock: choice.exists });
+    if (block !== NOT_OURS) return "claimed";
+    excluded.add(choice.cidr);
+  }
+  return "none";
 }
 
 /** Says whether the owner's blocks have enough addresses, or an affinity must be mended before that can be known. */

@@ -52,7 +52,7 @@ export function cachedDatastore(
         return isKnown ? fromCopy(copy, key) : inner.ipamConfiguration.get(key, options);
       },
     },
-    blocks: Object.assign(new LastKnown(blocks), { list: () => blocks.list() }),
+    blocks: Object.assign(new LastKnown(blocks), { list: () => blocks.list(), listCidrs: () => blocks.listCidrs() }),
     affinities: new OwnAffinities(inner.affinities, copies.affinities),
     handles,
     endpoints: inner.endpoints,

@@ -185,14 +185,19 @@ class BlockLook {
     this.#operation = allocator.begin({ mayBeOld: true });
   }
 
-  /** Finds the holder by the address's pool; where that is gone, by the blocks of the handle. @throws DatastoreError */
+  /**
+   * Finds the holder by the address's pool; where that is gone or has another block size now, by the blocks of the handle.
+   * @throws DatastoreError
+   */
   async holder(address: Address, handle: string): Promise<HeldAddress | undefined> {
     const pool = poolOf(usable(await this.#operation.pools()), address);
-    const cidrs = pool === undefined ? await this.#blocksOf(handle) : [formatPrefix(blockPrefixOf(pool, address))];
-    for (const cidr of cidrs) {
-      const ordinal = ordinalOf(prefixOf(cidr), address);
-      const block = ordinal === undefined ? undefined : await this.#block(cidr);
-      if (block !== undefined && ordinal !== undefined) return heldAt(block, ordinal);
+    const place = pool === undefined ? [] : [formatPrefix(blockPrefixOf(pool, address))];
+    for (const cidrs of [async () => place, () => this.#blocksOf(handle)]) {
+      for (const cidr of await cidrs()) {
+        const ordinal = ordinalOf(prefixOf(cidr), address);
+        const block = ordinal === undefined ? undefined : await this.#block(cidr);
+        if (block !== undefined && ordinal !== undefined) return heldAt(block, ordinal);
+      }
     }
     return undefined;
   }

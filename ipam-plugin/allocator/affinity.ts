@@ -7,6 +7,7 @@ import type { AffinityState, Block, BlockAffinity, BlockOwner } from "../../lib/
 import { TortieError } from "../../lib/errors/errors.ts";
 import { familyOf, isEmpty, isOwnedBy, newBlock, nextSequence, prefixOf, withoutOwner } from "./block.ts";
 import type { Operation } from "./operation.ts";
+import { findOverlap, overlapError } from "./overlap.ts";
 import { enabledPools, selectsNode } from "./pools.ts";
 import { AGAIN, type Try } from "./types.ts";
 
@@ -22,7 +23,11 @@ export interface Claim {
   readonly expectBlock: boolean;
 }
 
-/** Claims the block and returns it, its affinity confirmed. Safe against any other claim or release at the same time. */
+/**
+ * Claims the block and returns it, its affinity confirmed. Safe against any other claim or release at the same time.
+ *
+ * @throws TortieError `blocks-overlap`; the affinity is gone then
+ */
 export function claimBlock(operation: Operation, claim: Claim): Promise<Versioned<Block> | typeof NOT_OURS> {
   let known = claim.affinity;
   let expectBlock = claim.expectBlock;
@@ -37,6 +42,24 @@ export function claimBlock(operation: Operation, claim: Claim): Promise<Versione
       expectBlock = true;
     }
   });
+}
+
+/** Claims a block that may as well be another one: a place that an existing block has addresses of counts as lost. */
+export async function claimUnlessOverlapping(
+  operation: Operation,
+  claim: Claim,
+  onOverlap: (error: TortieError) => void = () => {},
+): Promise<Versioned<Block> | typeof NOT_OURS> {
+  try {
+    return await claimBlock(operation, claim);
+  } catch (error) {
+    if (!(error instanceof TortieError && error.word === "blocks-overlap")) throw error;
+    onOverlap(error);
+    // The next place is chosen from a list that has the block of the other size.
+    operation.forgetBlocks();
+    await operation.blocks();
+    return NOT_OURS;
+  }
 }
 
 async function attempt(
@@ -66,11 +89,19 @@ async function attempt(
 
 async function createBlock(operation: Operation, claim: Claim, affinity: Versioned<BlockAffinity>): Promise<Try<Versioned<Block>>> {
   const pending = await asPending(operation, affinity);
-  const { clock } = operation;
-  const fresh = newBlock(claim.cidr, claim.owner, clock.nowMs(), clock.nowNs());
+  const { clock, datastore } = operation;
+  const { cidr, owner } = claim;
+  const other = await findOverlap(operation, cidr);
+  if (other !== undefined) {
+    await removeAffinity(operation, pending);
+    throw overlapError(cidr, other);
+  }
   // When it exists already, the next try finds out whose it is.
-  const written = await operation.datastore.blocks.create(claim.cidr, fresh);
-  return (await confirm(operation, pending)) ? { result: written } : AGAIN;
+  const written = await datastore.blocks.create(cidr, newBlock(cidr, owner, clock.nowMs(), clock.nowNs()));
+  if (await confirm(operation, pending)) return { result: written };
+  // Without the affinity another claim may have listed nothing in its way: the block goes while nobody has an address of it.
+  await succeeds(() => datastore.blocks.delete(cidr, written.revision), "conflict", "not-found");
+  return AGAIN;
 }
 
 /** Makes or reads the affinity; `undefined`: it was there and has gone meanwhile. */

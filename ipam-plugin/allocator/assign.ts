@@ -6,10 +6,10 @@ import { TortieError } from "../../lib/errors/errors.ts";
 import { once } from "../../lib/system/waiting.ts";
 import { claimBlock, NOT_OURS } from "./affinity.ts";
 import { assignFamily } from "./auto-assign-family.ts";
-import { holderOf, isFree, isOwnedBy, ordinalOf, sequenceOf } from "./block.ts";
+import { holderOf, isFree, isOwnedBy, ordinalOf, prefixOf, sequenceOf } from "./block.ts";
 import { GrantPart, type GrantRequest } from "./grant.ts";
 import { AT_LIMIT, countOf } from "./handle.ts";
-import { addressesByHandle, reusable } from "./lookup.ts";
+import { addressesByHandle, reusable, storedBlockOf } from "./lookup.ts";
 import type { Operation } from "./operation.ts";
 import { allows, blockPrefixOf, enabledPools, poolOf, resolvePools } from "./pools.ts";
 import { isGone, releaseIps } from "./release-ips.ts";
@@ -115,17 +115,18 @@ function grantFor(request: Pick<AutoAssignRequest, "handle" | "attributes" | "pe
 /**
  * Assigns one address that was asked for (I§3.11): no selectors, no reservations, no limits, only its pool and its block.
  * @returns the address as /32 or /128
- * @throws TortieError `address-outside-pools`, `address-taken`, `pool-use`, `handle-limit`, `affinity-strict`
+ * @throws TortieError `address-outside-pools`, `address-taken`, `blocks-overlap`, `pool-use`, `handle-limit`, `affinity-strict`
  */
 export async function assignIp(operation: Operation, request: AssignIpRequest): Promise<AssignedAddress> {
   const { address, handle, owner } = request;
-  const prefix = await blockPrefix(operation, request);
-  const cidr = formatPrefix(prefix);
-  const ordinal = ordinalOf(prefix, address) ?? 0;
+  const place = formatPrefix(await blockPrefix(operation, request));
   const grant = grantFor(request);
-  return operation.retry(`block ${cidr}`, async () => {
-    const stored = (await operation.datastore.blocks.get(cidr)) ?? (await claimBlock(operation, { owner, cidr, expectBlock: false }));
+  return operation.retry(`block ${place}`, async () => {
+    const stored =
+      (await storedBlockOf(operation, place, address)) ?? (await claimBlock(operation, { owner, cidr: place, expectBlock: false }));
     if (stored === NOT_OURS) return AGAIN;
+    const { cidr } = stored.value;
+    const ordinal = ordinalOf(prefixOf(cidr), address) ?? 0;
     await refuseForeign(operation, stored.value, request);
     const block = await operation.normalised(stored.value);
     if (!isFree(block, ordinal)) {

@@ -3,13 +3,14 @@ import type { Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure, succeeds } from "../../lib/datastore/errors.ts";
 import type { Block, BlockAffinity, BlockOwner, IpamConfiguration } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import { type Claim, claimBlock, isReady, NOT_OURS, releaseIfDeselected } from "./affinity.ts";
+import { type Claim, claimUnlessOverlapping, isReady, NOT_OURS, releaseIfDeselected } from "./affinity.ts";
 import { freeOrdinals, isOwnedBy, isWhollyReserved, prefixOf } from "./block.ts";
 import { blocksWithRoom, chooseBlock, effectiveLimit, sample } from "./choose-block.ts";
 import { assignFromBlock, type GrantRequest } from "./grant.ts";
 import { AT_LIMIT } from "./handle.ts";
 import { reusable } from "./lookup.ts";
 import type { Operation } from "./operation.ts";
+import { overlapError } from "./overlap.ts";
 import { areSamePools, choosePools, enabledPools, isInside, type UsablePool } from "./pools.ts";
 import { AGAIN, type AssignedAddress, type FamilyAssignment, type FamilyRequest } from "./types.ts";
 
@@ -38,6 +39,8 @@ class Assignment {
   readonly #grant: GrantRequest;
   readonly #addresses: AssignedAddress[] = [];
   readonly #messages: string[] = [];
+  /** Why a place was passed over that a block of another size has addresses of: the first such place. */
+  readonly #overlaps: string[] = [];
   /** Blocks that this assignment has found full. */
   readonly #exhausted = new Set<string>();
 
@@ -184,7 +187,8 @@ class Assignment {
       this.#operation.signal?.throwIfAborted();
       if (owned >= limit) throw this.#limitReached(limit);
       if (!configuration.autoAllocateBlocks) throw new TortieError("block-unavailable", "failed to find or claim a block");
-      const choice = await chooseBlock(this.#operation, { owner, pools, excluded });
+      const onOverlap = (cidr: string, other: string): void => this.#noteOverlap(overlapError(cidr, other));
+      const choice = await chooseBlock(this.#operation, { owner, pools, excluded, onOverlap });
       if (choice === undefined && !isListOld) return this.#borrow(pools, configuration);
       if (choice === undefined) {
         // Others have taken and given up blocks since the list was made.
@@ -214,7 +218,7 @@ class Assignment {
 
   async #borrow(pools: readonly UsablePool[], configuration: IpamConfiguration): Promise<void> {
     if (configuration.strictAffinity) {
-      this.#messages.push("No more free affine blocks and strict affinity enabled");
+      this.#messages.push("No more free affine blocks and strict affinity enabled", ...this.#overlaps);
       return;
     }
     const exhausted: string[] = [];
@@ -225,7 +229,7 @@ class Assignment {
       }
       if (this.#isShort()) exhausted.push(pool.cidr);
     }
-    if (this.#isShort()) this.#messages.push(`No IPs available in pools: [${exhausted.join(" ")}]`);
+    if (this.#isShort()) this.#messages.push(`No IPs available in pools: [${exhausted.join(" ")}]`, ...this.#overlaps);
   }
 
   /** Claims the block; false: it turned out to be another's, or cannot be read or written, and the walk goes on. */
@@ -238,13 +242,17 @@ class Assignment {
     }
   }
 
-  /** Claims the block and takes from it; false: it turned out to be another's. */
+  /** Claims the block and takes from it; false: it turned out to be another's, or may not be made. */
   async #claimAndTake(claim: Pick<Claim, "cidr" | "affinity" | "expectBlock">): Promise<boolean> {
     const { owner } = this.#request;
-    const block = await claimBlock(this.#operation, { ...claim, owner });
+    const block = await claimUnlessOverlapping(this.#operation, { ...claim, owner }, (error) => this.#noteOverlap(error));
     if (block === NOT_OURS) return false;
     await this.#take(claim.cidr, owner, block);
     return true;
+  }
+
+  #noteOverlap({ message }: TortieError): void {
+    this.#overlaps[0] ??= message;
   }
 
   async #take(cidr: string, owner: BlockOwner | undefined, block: Versioned<Block> | undefined): Promise<void> {

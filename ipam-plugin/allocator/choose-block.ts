@@ -3,9 +3,10 @@
  * through each pool; else one that stands empty.
  *
  * The first blocks on the walk are read one by one, because the very first is nearly always missing; only then all blocks of the
- * cluster are listed, once for a request. What was read may be old by the time of the claim; the claim finds out.
+ * cluster are listed, once for a request. What was read may be old by the time of the claim, and blocks of another size are only seen in
+ * the list; the claim finds out.
  */
-import { bitsOf, contains, covers, sizeOf } from "../../lib/addresses/address.ts";
+import { bitsOf, contains, covers, type Prefix, sizeOf } from "../../lib/addresses/address.ts";
 import type { Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure, isRefusal } from "../../lib/datastore/errors.ts";
 import type { Block, BlockOwner, IpamConfiguration } from "../../lib/datastore/resources.ts";
@@ -13,6 +14,7 @@ import { releaseAffinity } from "./affinity.ts";
 import { freeOrdinals, isEmpty, isOwnedBy, isReadable, prefixOf } from "./block.ts";
 import { startIndex } from "./go-random.ts";
 import type { Operation } from "./operation.ts";
+import { overlapFinder } from "./overlap.ts";
 import { blockAt, blockCount, indexOf, type UsablePool } from "./pools.ts";
 import type { Reservations } from "./reservations.ts";
 
@@ -22,7 +24,7 @@ const YOUNGEST_RECLAIM_MS = 60_000;
 /** Limits how many blocks are read one by one before all are listed. */
 const MOST_SINGLE_READS = 3;
 
-const DAMAGED = "damaged";
+const DAMAGED = Symbol("damaged");
 
 interface Choice {
   readonly cidr: string;
@@ -35,6 +37,8 @@ interface ChooseRequest {
   readonly pools: readonly UsablePool[];
   /** Blocks that this request has already lost or found full. */
   readonly excluded: ReadonlySet<string>;
+  /** Hears of each place that is passed over because a block of another size has addresses of it. */
+  readonly onOverlap?: (cidr: string, other: string) => void;
 }
 
 /** Chooses a block; `undefined`: every block of the pools is in use. */
@@ -54,16 +58,20 @@ export async function chooseBlock(operation: Operation, request: ChooseRequest):
  */
 export async function firstFreeBlock(
   operation: Operation,
-  { pools, owner, excluded }: ChooseRequest,
+  { pools, owner, excluded, onOverlap }: ChooseRequest,
   onEmpty: (found: Versioned<Block>) => void = () => {},
 ): Promise<Choice | undefined> {
   const find = finder(operation);
   const reservations = await operation.reservations();
   for (const pool of pools) {
-    for (const cidr of walk(pool, startOf(operation, pool, owner), reservations)) {
+    for (const { cidr, prefix } of walk(pool, startOf(operation, pool, owner), reservations)) {
       if (excluded.has(cidr)) continue;
-      const found = await find(cidr);
+      const found = await find(cidr, prefix);
       if (found === DAMAGED) continue;
+      if (typeof found === "string") {
+        onOverlap?.(cidr, found);
+        continue;
+      }
       if (found === undefined) return { cidr, exists: false };
       if (!isReadable(found.value)) continue;
       const block = await operation.normalised(found.value);
@@ -89,19 +97,25 @@ export async function blocksWithRoom(operation: Operation, pool: UsablePool, own
     const prefix = prefixOf(block.value.cidr);
     if (!covers(pool.prefix, prefix) || !isReadable(block.value)) continue;
     if (freeOrdinals(await operation.normalised(block.value), reservations).length === 0) continue;
-    places.push({ block, steps: (indexOf(pool, prefix.address.value) - start + count) % count });
+    // Blocks of another size may be in a pool that has no place for one of its own size.
+    const steps = count === 0n ? 0n : (indexOf(pool, prefix.address.value) - start + count) % count;
+    places.push({ block, steps });
   }
   return places.sort((a, b) => (a.steps < b.steps ? -1 : 1)).map(({ block }) => block);
 }
 
-/** Looks blocks up: the first few in the store, the others in the list of all. */
-function finder(operation: Operation): (cidr: string) => Promise<Versioned<Block> | typeof DAMAGED | undefined> {
+/** A block, the CIDR of one of another size that overlaps with the place, or nothing. */
+type Found = Versioned<Block> | typeof DAMAGED | string | undefined;
+
+/** Looks places up: the first few in the store, the others in the list of all blocks. */
+function finder(operation: Operation): (cidr: string, place: Prefix) => Promise<Found> {
   let singleReads = 0;
   let listed: Map<string, Versioned<Block>> | undefined;
-  return async (cidr) => {
+  const overlapping = new Map<number, ReturnType<typeof overlapFinder>>();
+  return async (cidr, place) => {
     if (!operation.areBlocksListed && singleReads++ < MOST_SINGLE_READS) return readable(operation.datastore.blocks.get(cidr));
-    listed ??= new Map((await operation.blocks()).map((block) => [block.value.cidr, block]));
-    return listed.get(cidr);
+    const blocks = (listed ??= new Map((await operation.blocks()).map((block) => [block.value.cidr, block])));
+    return blocks.get(cidr) ?? overlapping.getOrInsertComputed(place.length, (length) => overlapFinder([...blocks.keys()], length))(place);
   };
 }
 
@@ -116,16 +130,17 @@ async function readable<T>(reading: Promise<T>): Promise<T | typeof DAMAGED> {
 }
 
 /** Visits every block of a pool once, from `start` round to it again, but for those wholly reserved. */
-function* walk(pool: UsablePool, start: bigint, reservations: Reservations): Generator<string> {
+function* walk(pool: UsablePool, start: bigint, reservations: Reservations): Generator<ReturnType<typeof blockAt>> {
   const count = blockCount(pool);
   const family = pool.prefix.address.family;
   for (let step = 0n; step < count; step++) {
     const index = (start + step) % count;
-    const { prefix, cidr } = blockAt(pool, index);
+    const place = blockAt(pool, index);
+    const { prefix } = place;
     const first = prefix.address.value;
     const until = reservations.isEmpty(family) ? undefined : reservations.reservedUntil(family, first);
     if (until === undefined || until < first + sizeOf(prefix) - 1n) {
-      yield cidr;
+      yield place;
     } else {
       // A reserved range may hold 2^58 blocks: go to its end, or to the end of the pool, at one step.
       const isToTheEnd = !contains(pool.prefix, { family, value: until + 1n });

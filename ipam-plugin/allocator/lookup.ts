@@ -32,10 +32,22 @@ export async function addressesByHandle(operation: Operation, handle: string): P
 /** Returns the attributes of an address; `undefined`: nobody holds it. @throws TortieError `address-outside-pools` */
 export async function attributesOf(operation: Operation, address: Address): Promise<HeldAddress | undefined> {
   const cidr = await mustBeInBlock(operation, address);
-  const block = await operation.datastore.blocks.get(cidr);
+  const block = await storedBlockOf(operation, cidr, address);
   if (block === undefined) return undefined;
-  const ordinal = ordinalOf(prefixOf(cidr), address);
+  const ordinal = ordinalOf(prefixOf(block.value.cidr), address);
   return ordinal === undefined ? undefined : heldAt(block, ordinal);
+}
+
+/**
+ * Reads the block of an address: that of its place in the pool, or one of another size, which the pool had when the block was made.
+ * @param place CIDR that a block of the pool's block size has
+ */
+export async function storedBlockOf(operation: Operation, place: string, address: Address): Promise<Versioned<Block> | undefined> {
+  const { blocks } = operation.datastore;
+  const expected = await blocks.get(place);
+  if (expected !== undefined) return expected;
+  const cidr = (await blocks.listCidrs()).find((other) => other !== place && ordinalOf(prefixOf(other), address) !== undefined);
+  return cidr === undefined ? undefined : blocks.get(cidr);
 }
 
 /** Finds the CIDR of the block of an address: by its pool, disabled or not, else by looking through all blocks (I§4.2.1). */
@@ -111,14 +123,14 @@ export async function setOwnerAttributes(operation: Operation, change: OwnerChan
   let read = isKnown ? where.stored : undefined;
   return operation.retry<HeldAddress>(`block ${cidr}`, async () => {
     const isFresh = read === undefined;
-    const stored = read ?? (await operation.datastore.blocks.get(cidr));
+    const stored = read ?? (await storedBlockOf(operation, cidr, address));
     read = undefined;
     try {
       const { block, ordinal, holder } = heldOrRefused(stored, address, change);
       const changed = updated(holder, change.updates);
       if (changed === undefined) return resultAt(block, ordinal);
       const next = nextSequence(withOrdinalAttribute(block.value, ordinal, changed), operation.clock.nowNs());
-      return resultAt(await operation.datastore.blocks.update(cidr, next, block.revision), ordinal);
+      return resultAt(await operation.datastore.blocks.update(block.value.cidr, next, block.revision), ordinal);
     } catch (error) {
       if (isDatastoreFailure(error, "conflict", "not-found") || (isRefusal(error) && !isFresh)) return AGAIN;
       throw error;

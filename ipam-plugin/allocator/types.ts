@@ -90,7 +90,7 @@ export interface AssignIpRequest extends Pick<AutoAssignRequest, "handle" | "att
 
 export interface ReleaseOptions {
   readonly address: Address;
-  /** CIDR of its block; absent: found by the pools, or by looking through all blocks. */
+  /** CIDR of its block; absent: by the block size of its pool now, or by looking through all blocks. */
   readonly block?: string;
   /** Demands that this handle holds it. */
   readonly handle?: string;

@@ -50,6 +50,13 @@ export function cidrKey(cidr: string): string {
   return cidr.replaceAll(".", "-").replaceAll(":", "-").replaceAll("/", "-");
 }
 
+/** Reads back what `cidrKey` has written: "10-40-0-8-29". */
+export function cidrOfKey(key: string): string {
+  const at = key.lastIndexOf("-");
+  const isIpv4 = /^\d+-\d+-\d+-\d+-\d+$/.test(key);
+  return `${key.slice(0, at).replaceAll("-", isIpv4 ? "." : ":")}/${key.slice(at + 1)}`;
+}
+
 /** Tells whether both are the same address, or neither is there. */
 export function isSameAddress(one: Address | undefined, other: Address | undefined): boolean {
   return one?.family === other?.family && one?.value === other?.value;

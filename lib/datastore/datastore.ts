@@ -83,6 +83,8 @@ export interface BlockAffinities extends Collection<AffinityKey, BlockAffinity> 
 }
 
 export interface Blocks extends ListedCollection<string, Block> {
+  /** CIDRs of every block of the cluster, those that cannot be decoded too. Always fresh. */
+  listCidrs(): Promise<readonly string[]>;
   /**
    * Those of one owner and family that list a free ordinal, or have one in cooldown, in key order; all others of the owner are full. Only
    * where `Traits.findsRoom` says so.

@@ -125,6 +125,8 @@ export const ERROR_CATALOGUE = {
   "block-limit": "raise maxBlocksPerHost, or make pools with larger blocks",
   "block-unavailable": "set autoAllocateBlocks to true, or give this node a block",
   "block-not-empty": "release the addresses of the block first; tortiectl ipam show --blocks lists them",
+  "blocks-overlap":
+    "compare the pool's blockSize with its blocks: tortiectl ipam show --blocks; give it back its block size, or release the addresses of the other block",
   "block-claimed": "try again: another node has taken the block meanwhile",
   "address-outside-pools": "ask for an address inside an enabled pool; tortiectl ipam show lists them",
   "address-taken": "ask for another address, or release this one; after a release its cooldown must pass",

@@ -346,6 +346,10 @@ class MemoryPools extends MemoryCollection<string, IPPool> implements Pools {
 }
 
 class MemoryBlocks extends MemoryCollection<string, Block> implements Blocks {
+  listCidrs(): Promise<readonly string[]> {
+    return this.call("list", "cidrs", () => this.sorted().map(({ value }) => value.cidr));
+  }
+
   listWithRoom(owner: BlockOwner, family: 4 | 6): Promise<readonly Versioned<Block>[]> {
     return this.call("list", `with room ${owner.type}/${owner.name}/${family}`, () =>
       this.sorted().filter(

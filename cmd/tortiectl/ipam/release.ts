@@ -61,8 +61,8 @@ export async function releaseAddresses(options: ReleaseOptions, terminal: Termin
 async function releaseAddress(allocator: Allocator, address: Address): Promise<Released | undefined> {
   const held = await allocator.attributesOf(address);
   if (held === undefined) return undefined;
-  const { handle, sequenceNumber } = held;
-  const { unallocated, error } = await allocator.releaseIps([{ address, sequenceNumber, handle }]);
+  const { block, handle, sequenceNumber } = held;
+  const { unallocated, error } = await allocator.releaseIps([{ address, block, sequenceNumber, handle }]);
   if (error !== undefined) throw error;
   return unallocated.length > 0 ? undefined : releasedOf(held);
 }

@@ -30,7 +30,7 @@ import {
 import { ObjectRecords } from "../endpoint-records.ts";
 import { succeeds } from "../errors.ts";
 import { ApiCore, kubernetesVirtualMachines } from "../kubernetes/api-core.ts";
-import type { BlockAffinity, BlockOwner, LabelledObject, OwnedObject } from "../resources.ts";
+import type { Block, BlockAffinity, BlockOwner, LabelledObject, OwnedObject } from "../resources.ts";
 import {
   AFFINITIES,
   affinityCodec,
@@ -103,7 +103,7 @@ export function etcdDatastore(settings: EtcdSettings, options: EtcdOptions = {})
     pools: new EtcdCollection(access, poolResource),
     reservations: new EtcdCollection(access, reservationResource),
     ipamConfiguration: new EtcdCollection(access, configurationCodec),
-    blocks: new EtcdCollection(access, blockCodec),
+    blocks: new Blocks(access, blockCodec),
     affinities: new Affinities(access, affinityCodec),
     handles: new EtcdCollection(access, handleCodec),
     endpoints,
@@ -131,6 +131,12 @@ const NO_MACHINES = { pods: NOTHING, instances: NOTHING, machines: NOTHING };
 async function readNamespace(core: ApiCore | undefined, name: string): Promise<Versioned<LabelledObject> | undefined> {
   if (core === undefined) return { value: { name, labels: {} }, revision: "0" };
   return core.versionedNamespace(name);
+}
+
+class Blocks extends EtcdCollection<string, Block> {
+  async listCidrs(): Promise<readonly string[]> {
+    return (await this.list()).map(({ value }) => value.cidr);
+  }
 }
 
 class Affinities extends EtcdCollection<AffinityKey, BlockAffinity> implements BlockAffinities {

@@ -1,4 +1,5 @@
 /** Implements the datastore port on Kubernetes: Calico's custom resources, in either group, and pods as endpoints. */
+import { cidrOfKey } from "../../addresses/address.ts";
 import type { Environment } from "../../cni/protocol.ts";
 import type { NetworkConfig } from "../../config/decode.ts";
 import type { ApiClient } from "../../kubernetes/api-client.ts";
@@ -18,7 +19,7 @@ import {
   NO_PROFILES,
   type Versioned,
 } from "../datastore.ts";
-import type { BlockAffinity, BlockOwner } from "../resources.ts";
+import type { Block, BlockAffinity, BlockOwner } from "../resources.ts";
 import { ApiCore, kubernetesVirtualMachines } from "./api-core.ts";
 import { PodEndpoints } from "./pod-endpoint.ts";
 import { PodRecords } from "./pod-record.ts";
@@ -71,7 +72,7 @@ export function kubernetesDatastore(client: ApiClient, options: KubernetesOption
     pools: new ResourceCollection(api, poolCodec, onDamaged),
     reservations: new ResourceCollection(api, reservationCodec, onDamaged),
     ipamConfiguration: new ResourceCollection(api, configurationCodec, onDamaged),
-    blocks: new ResourceCollection(api, blockCodec, onDamaged),
+    blocks: new Blocks(api, blockCodec, onDamaged),
     affinities: new Affinities(api, affinityCodec, onDamaged),
     handles: new ResourceCollection(api, handleCodec, onDamaged),
     endpoints: new PodEndpoints(core, onDamaged, options.interfacePrefix),
@@ -85,6 +86,12 @@ export function kubernetesDatastore(client: ApiClient, options: KubernetesOption
       client.close();
     },
   };
+}
+
+class Blocks extends ResourceCollection<string, Block> {
+  async listCidrs(): Promise<readonly string[]> {
+    return (await this.listNames()).map(cidrOfKey);
+  }
 }
 
 class Affinities extends ResourceCollection<AffinityKey, BlockAffinity> implements BlockAffinities {

@@ -7,6 +7,9 @@ import type { TransportError } from "../../kubernetes/client/transport-error.ts"
 import { type ApiGroup, type Codec, decoded } from "../calico/codec.ts";
 import { DatastoreError, type DatastoreFailure, FAULT_WORDS } from "../errors.ts";
 
+/** A server that does not know this form of lists sends whole objects, whose metadata are the same. */
+const METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+
 type Plural = Codec<unknown, unknown>["plural"];
 
 export class ResourceApi {
@@ -16,6 +19,14 @@ export class ResourceApi {
   constructor(client: ApiClient, group: () => Promise<ApiGroup>) {
     this.#client = client;
     this.group = group;
+  }
+
+  /** Lists the metadata of every object, without labels of choice and without specifications. @throws as `list` */
+  async listMetadata(plural: Plural): Promise<readonly Fields[]> {
+    const group = await this.group();
+    const ask = (query: string) =>
+      this.#client.request({ method: "GET", path: `/apis/${group}/${plural(group)}${query}`, accept: METADATA_ONLY });
+    return listPages(ask);
   }
 
   /** @param rest of the path, behind the name of the collection @returns the text of the answer @throws ApiError */

@@ -113,17 +113,26 @@ export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignF
     }
   }
 
-  /** Lists those whose labels match the selector, in name order; what cannot be decoded is left out. */
-  async listSelected(selector: string, { mayBeOld = false }: ListOptions = {}): Promise<readonly Versioned<T>[]> {
-    const { plural, prepare } = this.#codec;
-    let items: readonly Fields[];
+  /** Names of all objects; their specifications are not asked for. */
+  protected async listNames(): Promise<readonly string[]> {
+    const items = await this.#listed(() => this.#api.listMetadata(this.#codec.plural));
+    return items.map((item) => metadataOf(item).name);
+  }
+
+  async #listed(list: () => Promise<readonly Fields[]>): Promise<readonly Fields[]> {
     try {
-      items = await this.#api.list(plural, selector, mayBeOld, prepare);
+      return await list();
     } catch (error) {
       const group = await this.#api.group();
       const hint = hasStatus(error, NOT_FOUND) ? ` of ${group} (are Calico's CRDs installed, is calico_api_group right?)` : "";
-      throw failureOf(error, `list of ${plural(group)}${hint}`);
+      throw failureOf(error, `list of ${this.#codec.plural(group)}${hint}`);
     }
+  }
+
+  /** Lists those whose labels match the selector, in name order; what cannot be decoded is left out. */
+  async listSelected(selector: string, { mayBeOld = false }: ListOptions = {}): Promise<readonly Versioned<T>[]> {
+    const { plural, prepare } = this.#codec;
+    const items = await this.#listed(() => this.#api.list(plural, selector, mayBeOld, prepare));
     return this.#kind.decodeAll(
       items.filter((item) => !isMarked(item)),
       (item) => this.#decode(item, "lazily"),

@@ -1,4 +1,5 @@
 /** Implements the datastore port on this machine: one SQLite file that many short processes share (design, decisions). */
+import { cidrOfKey } from "../../addresses/address.ts";
 import type { NamespacedName } from "../../kubernetes/objects.ts";
 import { RecentMap } from "../../system/recent-map.ts";
 import type { EndpointKey, WorkloadEndpoint } from "../../workload/endpoint.ts";
@@ -182,6 +183,10 @@ class LocalPools extends LocalCollection<string, IPPool> implements Pools {
 }
 
 class LocalBlocks extends LocalCollection<string, Block> implements Blocks {
+  async listCidrs(): Promise<readonly string[]> {
+    return this.store.listRevisions("block", "").map(({ key }) => cidrOfKey(key));
+  }
+
   async listWithRoom(owner: BlockOwner, family: 4 | 6): Promise<readonly Versioned<Block>[]> {
     return this.store.listWithRoom(ownerPrefix(owner, family)).map((stored) => this.decode(stored));
   }

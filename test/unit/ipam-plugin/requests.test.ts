@@ -108,7 +108,7 @@ const ROWS: readonly Row[] = [
     setup: () => ServerNode.create(),
     requests: phrases`
       LIST pool, LIST affinity, LIST reservation, GET ipam-configuration, GET block, GET node, POST affinity,
-      POST block, PUT affinity, POST handle, PUT block
+      LIST affinity, LIST block, POST block, PUT affinity, POST handle, PUT block
     `,
   },
   {
@@ -117,7 +117,8 @@ const ROWS: readonly Row[] = [
     setup: () => ServerNode.create(foreign((cidr) => emptyBlock(cidr, 64))),
     requests: phrases`
       LIST pool, LIST affinity, LIST reservation, GET ipam-configuration, GET block, GET block, GET block, LIST block,
-      GET affinity, GET block, PUT affinity, DELETE block, DELETE affinity, GET node, POST affinity, POST block,
+      GET affinity, GET block, PUT affinity, DELETE block, DELETE affinity, GET node, POST affinity, LIST affinity,
+      LIST block, POST block,
       PUT affinity, POST handle, PUT block
     `,
   },
@@ -141,7 +142,18 @@ const ROWS: readonly Row[] = [
     calico: 10,
     setup: () => ServerNode.create(),
     run: (node) => node.add({ args: "IP=10.0.0.133" }),
-    requests: ["LIST pool", "GET block", "POST affinity", "POST block", "PUT affinity", "POST handle", "PUT block"],
+    requests: [
+      "LIST pool",
+      "GET block",
+      "LIST block",
+      "POST affinity",
+      "LIST affinity",
+      "LIST block",
+      "POST block",
+      "PUT affinity",
+      "POST handle",
+      "PUT block",
+    ],
   },
   {
     what: "DEL",

@@ -102,6 +102,19 @@ describe("A process that lives on", () => {
     expect(looks).toEqual([1, 2, 2, 3]);
   });
 
+  it("claims past places that blocks of another size have addresses of", async () => {
+    const inside = await ClusterAgent.create({
+      pools: { "10.0.0.0/25": BLOCKS },
+      blocks: [0, 1, 2, 3, 4, 5].map((index) => emptyBlock(`10.0.0.${index * 16 + 8}/30`, 4, { affinity: host("node-b") })),
+    });
+    await assign(inside, ...handles(0, 12));
+    await Bun.sleep(0);
+    await assign(inside, "h12");
+    const own = (await inside.cluster.affinities()).filter((affinity) => affinity.startsWith("node-a"));
+    expect(own.map((affinity) => affinity.split(" ")[1]).sort()).toEqual(["10.0.0.112/28", "10.0.0.96/28"]);
+    expect(inside.cluster.logged).toEqual([]);
+  });
+
   it("fails no ADD when the claim fails, says why, and tries again a minute later", async () => {
     await assign(agent, ...handles(0, 12));
     agent.cluster.fateOf = (call) => (call.startsWith("create affinity") ? "unavailable" : "proceed");
