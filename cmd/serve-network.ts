@@ -1,6 +1,7 @@
 /** Serves one call of the main plugin in this process, or the part of a DEL that needs no agent (A§3.10, A§11.5). */
 
 import type { Environment } from "../lib/cni/protocol.ts";
+import { clientEnvironment } from "../lib/config/limits.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import { resolveNetworkCall } from "../main-plugin/call.ts";
 import { executesIpam } from "../main-plugin/find-ipam.ts";
@@ -19,7 +20,7 @@ export async function serveNetwork(
   // Not closed: the process ends with its one call, and the last process that closes a local datastore copies it back into its file,
   // with three waits for the disk (docs/project/decisions.md).
   const call = resolveNetworkCall(request, config, env, log, signal);
-  const host = createHost(config, env, log);
+  const host = createHost(config, clientEnvironment(request.command, env), log);
   if (way.kind === "unplug") {
     const { unplugAndQueueDelete } = await import("../main-plugin/to-agent/queue-delete.ts");
     return unplugAndQueueDelete(call, host, way);

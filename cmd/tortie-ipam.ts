@@ -5,6 +5,7 @@ import { createIpamHost } from "../ipam-plugin/host.ts";
 import type { Environment } from "../lib/cni/protocol.ts";
 import { ABSENT_VERSION, refuseOwnNamespace } from "../lib/cni/request.ts";
 import { renderResult } from "../lib/cni/result.ts";
+import { clientEnvironment } from "../lib/config/limits.ts";
 import { openDatastore } from "../lib/datastore/open.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { exitNow } from "../lib/system/libc.ts";
@@ -32,7 +33,9 @@ async function tortieIpam(argv: readonly string[], env: Environment): Promise<nu
       if (request.command !== "DEL") refuseOwnNamespace(request);
       const call = resolveIpamCall(request, config, env, log, signal);
       // Not closed, as in the main plugin (cmd/tortie.ts).
-      const datastore = await openDatastore(config, env, ({ message }) => log.error(`stored object: ${message}`));
+      const datastore = await openDatastore(config, clientEnvironment(request.command, env), ({ message }) =>
+        log.error(`stored object: ${message}`),
+      );
       const host = createIpamHost({ datastore, log });
       const { ipamAdd, ipamResultOf, ipamRun } = await import("../ipam-plugin/ipam-plugin.ts");
       if (request.command === "ADD") {

@@ -19,6 +19,8 @@ export interface IpamCall {
   readonly signal: AbortSignal;
   /** Says what a GC must keep although the runtime does not list it. Absent: nothing. */
   readonly collection?: Collection;
+  /** Containers whose links a GC has found and removed: their handles are known, whatever their ids look like. */
+  readonly unplugged?: readonly string[];
   /** Absent: as the request says. */
   readonly identity?: WorkloadIdentity;
   /** Absent: as the request says. */

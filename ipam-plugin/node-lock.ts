@@ -9,10 +9,11 @@ import { ipamLockTimeoutMs } from "../lib/config/limits.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import type { Logger } from "../lib/log/logger.ts";
 import { lockHolder, tryLockFile } from "../lib/system/flock.ts";
+import { Lane } from "../lib/system/lane.ts";
 import type { IpamCall } from "./call.ts";
 
 /** Limits the time for one allocation or release, which begins when the lock is taken (I§1.8, I§9). */
-const TIME_LIMIT_MS = 90_000;
+export const STEP_LIMIT_MS = 90_000;
 
 const SHORTEST_PAUSE_MS = 5;
 const LONGEST_PAUSE_MS = 50;
@@ -55,7 +56,34 @@ export async function withNodeLock<T>(
   work: (signal: AbortSignal, hadToWait: boolean) => Promise<T>,
 ): Promise<T> {
   using held = await lockUnlessImpossible(call, host);
-  return await work(host.deadline(TIME_LIMIT_MS), held?.hadToWait ?? false);
+  return await work(host.deadline(STEP_LIMIT_MS), held?.hadToWait ?? false);
+}
+
+/** Between two steps of a long work: another process that waits for the lock looks at least once. */
+const GAP_MS = 60;
+
+/**
+ * Takes the lock for one step of a long work after the other. The lock is free in between, long enough for a waiting ADD to get it.
+ * @throws as `withNodeLock`
+ */
+export function stepLock(call: LockCall, host: Pick<Locking, "lock">): () => Promise<Disposable> {
+  const lane = new Lane({ running: 1 });
+  return async () => {
+    const { promise: left, resolve: leave } = Promise.withResolvers<void>();
+    const { promise: entered, resolve: enter, reject } = Promise.withResolvers<Disposable>();
+    const turn = async () => {
+      const held = await lockUnlessImpossible(call, host);
+      enter({
+        [Symbol.dispose]() {
+          held?.[Symbol.dispose]();
+          setTimeout(leave, GAP_MS);
+        },
+      });
+      await left;
+    };
+    lane.run(call.signal, turn).catch(reject);
+    return entered;
+  };
 }
 
 async function lockUnlessImpossible({ config, log, signal }: LockCall, { lock }: Pick<Locking, "lock">): Promise<NodeLock | undefined> {

@@ -6,6 +6,7 @@
  * plugin may not list pods (C§8.2).
  */
 import type { AttachedLink } from "../dataplane/dataplane.ts";
+import type { IpamCall } from "../ipam-plugin/call.ts";
 import { isListed } from "../lib/cni/attachment-id.ts";
 import type { ValidAttachment } from "../lib/cni/protocol.ts";
 import { attachmentsToKeep } from "../lib/config/decode.ts";
@@ -28,6 +29,7 @@ export async function gc(call: NetworkCall, host: Host): Promise<void> {
   const validAttachments = attachmentsToKeep(config);
   const teardown = new Teardown(log);
   const kept = [...validAttachments];
+  const unplugged: string[] = [];
   const links = await host.dataplane.list();
   for (const link of links) {
     const { hostInterface, owner } = link;
@@ -37,13 +39,14 @@ export async function gc(call: NetworkCall, host: Host): Promise<void> {
     await teardown.attempt(`remove the link ${hostInterface} of container ${owner.containerId}`, async () => {
       isGone = await collection.remove(owner, async () => void (await host.dataplane.remove(link)));
     });
-    if (!isGone) kept.push({ containerID: owner.containerId, ifname: owner.ifname });
+    if (isGone) unplugged.push(owner.containerId);
+    else kept.push({ containerID: owner.containerId, ifname: owner.ifname });
   }
   await removeUnfinished(links.filter(isUnfinished), call, host, teardown);
   log.step("dataplane");
 
   if (!(await teardown.attempt("ask the cluster", () => assertClusterReady(call, host)))) return teardown.report();
-  await teardown.attempt("release the addresses", () => collectAddresses([...kept, ...collection.inUse()], call, host));
+  await teardown.attempt("release the addresses", () => collectAddresses([...kept, ...collection.inUse()], { ...call, unplugged }, host));
   log.step("ipam");
   if (call.traits.endpointsAre === "objects") {
     await teardown.attempt("remove the endpoints", () => collectEndpoints(kept, call, host));
@@ -70,7 +73,11 @@ function isUnfinished({ owner }: AttachedLink): boolean {
   return owner === undefined;
 }
 
-async function collectAddresses(kept: readonly ValidAttachment[], call: NetworkCall, host: Host): Promise<void> {
+async function collectAddresses(
+  kept: readonly ValidAttachment[],
+  call: NetworkCall & Pick<IpamCall, "unplugged">,
+  host: Host,
+): Promise<void> {
   const { request, config } = call;
   const netconf = { ...request.netconf, "cni.dev/valid-attachments": kept.map((one) => ({ ...one })) };
   const input = { request: { ...request, netconf, stdin: encode(netconf) }, config: { ...config, validAttachments: kept } };

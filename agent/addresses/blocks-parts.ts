@@ -3,7 +3,7 @@
  * block is claimed ahead of need. One set of these parts serves all calls with one datastore.
  */
 import { claimUnlessOverlapping, isReady, NOT_OURS } from "../../ipam-plugin/allocator/affinity.ts";
-import { Allocator, type AllocatorServices } from "../../ipam-plugin/allocator/allocator.ts";
+import { Allocator, type AllocatorServices, MOST_PARTS } from "../../ipam-plugin/allocator/allocator.ts";
 import { freeOrdinals, isOwnedBy, prefixOf } from "../../ipam-plugin/allocator/block.ts";
 import { BlockWriter, type BlockWriterOptions } from "../../ipam-plugin/allocator/block-write.ts";
 import { effectiveLimit, firstFreeBlock } from "../../ipam-plugin/allocator/choose-block.ts";
@@ -84,9 +84,6 @@ function isCached(datastore: Datastore): datastore is CachedDatastore {
 }
 
 const NO_LOCK: NodeLock = { hadToWait: false, [Symbol.dispose]() {} };
-
-/** Parts of one write: addresses of a common block. */
-const MOST_PARTS = 64;
 
 /**
  * After claims in a row that were refused or failed: the limit of blocks, a full pool or a missing right do not go away by asking at every

@@ -217,7 +217,7 @@ async function release(
     // If another container's record names the address, a person must decide whose it is.
     if (current.some((value) => value.containerID !== containerId)) return false;
     for (const { namespace, name } of current) await records.clear({ namespace, name }, containerId);
-    const { released } = await ipam.allocator.releaseByHandle(handle, { sequenceNumber }, { signal });
+    const { released } = await ipam.allocator.releaseByHandle(handle, { sequenceNumbers: new Set([sequenceNumber]) }, { signal });
     return released.length > 0;
   });
 }

@@ -269,13 +269,13 @@ export async function releaseIfDeselected(operation: Operation, owner: BlockOwne
   }
 }
 
-/** Does the same for all blocks of the owner, for a GC, which has no request of its own. */
-export async function releaseDeselected(operation: Operation, owner: BlockOwner): Promise<void> {
-  for (const family of [4, 6] as const) {
-    const listed = await operation.datastore.affinities.listByOwner(owner, family);
-    const cidrs = listed.map(({ value }) => value.cidr);
-    await releaseIfDeselected(operation, owner, cidrs);
-  }
+/** Lists those of the owner's blocks whose pool no longer selects the node. */
+export async function deselectedBlocks(operation: Operation, owner: BlockOwner): Promise<readonly string[]> {
+  const { affinities } = operation.datastore;
+  const listed = [...(await affinities.listByOwner(owner, 4)), ...(await affinities.listByOwner(owner, 6))];
+  const deselected: string[] = [];
+  for (const { value } of listed) if (await isDeselected(operation, owner, value.cidr)) deselected.push(value.cidr);
+  return deselected;
 }
 
 async function isDeselected(operation: Operation, owner: BlockOwner, cidr: string): Promise<boolean> {

@@ -8,9 +8,10 @@
 import { type Address, addressAt, covers, formatPrefix, type Prefix, sizeOf } from "../../lib/addresses/address.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { Block, BlockOwner } from "../../lib/datastore/resources.ts";
-import { type AffinityRelease, releaseAffinity, releaseDeselected, upgradeHost } from "./affinity.ts";
+import { type AffinityRelease, deselectedBlocks, releaseAffinity, releaseIfDeselected, upgradeHost } from "./affinity.ts";
 import { assignIp, autoAssign, giveBack } from "./assign.ts";
 import { holderOf, isFree, prefixOf } from "./block.ts";
+import { BlockWriter, type BlockWriterOptions } from "./block-write.ts";
 import { addressesByHandle, attributesOf, setOwnerAttributes } from "./lookup.ts";
 import { type AllocatorServices, Operation, type OperationOptions } from "./operation.ts";
 import { usable } from "./pools.ts";
@@ -37,6 +38,9 @@ import type {
 
 /** Is the operation that a call is part of, or the signal of an operation of its own. */
 export type Within = Operation | Pick<OperationOptions, "signal">;
+
+/** Parts of one write: addresses of a common block. */
+export const MOST_PARTS = 64;
 
 export class Allocator {
   readonly #services: AllocatorServices;
@@ -91,9 +95,23 @@ export class Allocator {
     await releaseAffinity(this.begin(within), { owner, cidr, ...how });
   }
 
-  /** Gives up the owner's blocks that are empty and in a pool whose node selector does not select it any more, both families (I§4.1.4). */
-  releaseDeselected(owner: BlockOwner, within?: Within): Promise<void> {
-    return releaseDeselected(this.begin(within), owner);
+  /**
+   * Gives up the owner's blocks that are empty and in a pool whose node selector does not select it any more, both families (I§4.1.4).
+   * @param step runs the release of one block
+   */
+  async releaseDeselected(owner: BlockOwner, step: (work: (signal: AbortSignal) => Promise<void>) => Promise<void>): Promise<void> {
+    for (const cidr of await deselectedBlocks(this.begin(), owner)) {
+      await step((signal) => releaseIfDeselected(this.begin({ signal }), owner, [cidr]));
+    }
+  }
+
+  /**
+   * Returns an allocator for many releases at once, which share their writes of a block.
+   * @param lock the node's lock for one write
+   */
+  sharingWrites(lock: BlockWriterOptions["lock"]): Allocator {
+    if (this.#services.writer?.isShared === true) return this;
+    return new Allocator({ ...this.#services, writer: new BlockWriter({ width: MOST_PARTS, lock }) });
   }
 
   /** Lists what a handle holds; `undefined`: no such handle. Addresses in cooldown have no holder. */

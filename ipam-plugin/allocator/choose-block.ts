@@ -114,8 +114,9 @@ function finder(operation: Operation): (cidr: string, place: Prefix) => Promise<
   const overlapping = new Map<number, ReturnType<typeof overlapFinder>>();
   return async (cidr, place) => {
     if (!operation.areBlocksListed && singleReads++ < MOST_SINGLE_READS) return readable(operation.datastore.blocks.get(cidr));
-    const blocks = (listed ??= new Map((await operation.blocks()).map((block) => [block.value.cidr, block])));
-    return blocks.get(cidr) ?? overlapping.getOrInsertComputed(place.length, (length) => overlapFinder([...blocks.keys()], length))(place);
+    listed ??= new Map((await operation.blocks()).map((block) => [block.value.cidr, block]));
+    const cidrs = [...listed.keys()];
+    return listed.get(cidr) ?? overlapping.getOrInsertComputed(place.length, (length) => overlapFinder(cidrs, length))(place);
   };
 }
 

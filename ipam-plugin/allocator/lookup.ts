@@ -23,10 +23,13 @@ export async function addressesByHandle(operation: Operation, handle: string): P
   const stored = await operation.datastore.handles.get(handle);
   if (stored === undefined) return undefined;
   const blocks = await Promise.all(Object.keys(stored.value.blocks).map((cidr) => operation.datastore.blocks.get(cidr)));
-  return blocks.flatMap((block) => {
-    if (block === undefined) return [];
-    return ordinalsOf(block.value, handle).flatMap((ordinal) => heldAt(block, ordinal) ?? []);
-  });
+  return blocks.flatMap((block) => heldIn(block, handle));
+}
+
+/** Lists the addresses of a handle in one block. @throws DatastoreError `invalid` for a block that cannot be decoded */
+export function heldIn(block: Versioned<Block> | undefined, handle: string): readonly HeldAddress[] {
+  if (block === undefined) return [];
+  return ordinalsOf(block.value, handle).flatMap((ordinal) => heldAt(block, ordinal) ?? []);
 }
 
 /** Returns the attributes of an address; `undefined`: nobody holds it. @throws TortieError `address-outside-pools` */

@@ -26,11 +26,13 @@ export async function releaseByHandle(operation: Operation, request: HandleRelea
   const released: Address[] = [];
   const emptied = new Map<string, Block>();
   let found = false;
-  let mayBeOld = operation.mayBeOld("handles");
+  let { listed } = request;
+  let mayBeOld = listed !== undefined || operation.mayBeOld("handles");
   await operation.retry(`handle ${handle}`, async () => {
     const isOld = mayBeOld;
+    const stored = listed ?? (await operation.datastore.handles.get(handle, { mayBeOld: isOld }));
     mayBeOld = false;
-    const stored = await operation.datastore.handles.get(handle, { mayBeOld: isOld });
+    listed = undefined;
     if (stored === undefined) return { result: undefined };
     found = true;
     const counts: Record<string, number> = {};
@@ -81,10 +83,10 @@ async function releaseInBlock(operation: Operation, request: HandleRelease, cidr
   return { released, left, ...emptied };
 }
 
-function wantedOf(block: Block, { handle, sequenceNumber, owners, isTheirs }: HandleRelease): readonly number[] {
+function wantedOf(block: Block, { handle, sequenceNumbers, owners, isTheirs }: HandleRelease): readonly number[] {
   return ordinalsOf(block, handle).filter(
     (ordinal) =>
-      (sequenceNumber === undefined || sequenceOf(block, ordinal) === sequenceNumber) &&
+      sequenceNumbers?.has(sequenceOf(block, ordinal)) !== false &&
       unexpectedOwner(holderOf(block, ordinal), owners) === undefined &&
       (isTheirs === undefined || hasOwners(holderOf(block, ordinal), isTheirs)),
   );

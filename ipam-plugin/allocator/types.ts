@@ -1,7 +1,7 @@
 /** Defines what the allocator is asked, and what it answers: the words of its operations (I§3, I§4). */
 import type { Address, Family, Prefix } from "../../lib/addresses/address.ts";
 import type { Versioned } from "../../lib/datastore/datastore.ts";
-import type { Block, BlockOwner } from "../../lib/datastore/resources.ts";
+import type { Block, BlockOwner, Handle } from "../../lib/datastore/resources.ts";
 
 /** Says what the addresses are for, which decides which pools qualify (I§2.7, I§3.2). */
 export type PoolUse = "Workload" | "Tunnel" | "LoadBalancer";
@@ -105,8 +105,10 @@ export interface ReleaseOptions {
 export type GiveBackOptions = Pick<ReleaseOptions, "owners" | "neverUsed">;
 
 export interface HandleReleaseOptions {
-  /** Limits the release to allocations with this number. */
-  readonly sequenceNumber?: bigint;
+  /** Limits the release to allocations with these numbers; with none of them, only counts that the blocks do not bear out go. */
+  readonly sequenceNumbers?: ReadonlySet<bigint>;
+  /** The handle as it was listed, which saves reading it. */
+  readonly listed?: Versioned<Handle>;
   /** Limits the release to addresses whose owners are these; the others stay. */
   readonly owners?: OwnerPreconditions;
   /** Limits the release to addresses all of whose owners satisfy this; the others stay. Gets no attributes for an address without owner. */

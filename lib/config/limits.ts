@@ -1,7 +1,13 @@
 /** Sets defaults and limits of the keys `agent*` (A§3.10), apart from the decoder: the way to the agent does not load that. */
 
+<<<<<<< HEAD
 /** Owners of a network's attachments on a node: the agent, or (`off`, the default) the plugins. */
 export const AGENT_MODES = ["require", "off"] as const;
+=======
+import type { CniCommand, Environment } from "../cni/protocol.ts";
+
+export const AGENT_MODES = ["auto", "require", "off"] as const;
+>>>>>>> 0313632f (Let GC hold the node's lock for one write at a time)
 export type AgentMode = (typeof AGENT_MODES)[number];
 
 /** Longest wait of an ADD or CHECK for the agent's socket. */
@@ -46,4 +52,15 @@ export function problemOfIpamLockTimeout(seconds: number): string | undefined {
 /** Serves operations that refuse no value: a DEL must not fail over what only an ADD needs (design, invariant 4). */
 export function ipamLockTimeoutMs(seconds: number): number {
   return Math.min(Math.max(seconds, MIN_SECONDS), MAX_SECONDS) * 1000;
+}
+
+/**
+ * Requests a second of what works on thousands of objects, GC and `tortiectl ipam`, unless a person has set another rate. The client's
+ * default suits a plugin that serves one pod.
+ */
+export const BULK_RATE: Environment = { K8S_CLIENT_QPS: "100" };
+
+/** Returns the environment that the datastore's client of a call is opened with. */
+export function clientEnvironment(command: CniCommand, env: Environment): Environment {
+  return command === "GC" ? { ...BULK_RATE, ...env } : env;
 }

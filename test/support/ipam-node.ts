@@ -71,8 +71,9 @@ export class IpamNode implements AsyncDisposable {
     await ipamStatus(this.call("STATUS", call), this.ipam);
   }
 
-  async gc(call: Call = {}): Promise<void> {
-    await ipamGc(this.call("GC", call), this.ipam);
+  /** @param unplugged containers whose links the main plugin has removed */
+  async gc(call: Call = {}, unplugged?: readonly string[]): Promise<void> {
+    await ipamGc({ ...this.call("GC", call), unplugged }, this.ipam);
   }
 
   /** Addresses by the handle that holds them, cooldown left out. */

@@ -8,6 +8,7 @@ import { configOfConflist } from "../../../lib/config/conflist.ts";
 import { chooseDatastore } from "../../../lib/config/datastore-choice.ts";
 import type { NetworkConfig } from "../../../lib/config/decode.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
+import { BULK_RATE } from "../../../lib/config/limits.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../../lib/datastore/errors.ts";
 import { openDatastore } from "../../../lib/datastore/open.ts";
@@ -45,7 +46,7 @@ export interface Store extends AsyncDisposable {
  * @throws TortieError `conflist-unreadable`, `conflist-invalid`, `datastore-unavailable`, and what opening throws
  */
 export async function openStore(options: StoreOptions, mayBeMade = false, defaults: Environment = {}): Promise<Store> {
-  const env = { ...defaults, ...environmentOf(options) };
+  const env = { ...BULK_RATE, ...defaults, ...environmentOf(options) };
   requireNamed(options, env);
   const config = configOf(options);
   const isLocal = chooseDatastore(config, env) === "local";

@@ -32,7 +32,7 @@ describe.each([LEGACY, V3] as const)("calico-ipam on group %s", (group) => {
     ]);
   });
 
-  it("asks 14 times for the first address of a node: pools and reservations again, and the Node (F1, R2; Calico: 16)", async () => {
+  it("asks 17 times for the first address of a node: pools and reservations again, the Node, and blocks of another size (F1, R2; Calico: 16)", async () => {
     await world.reset(group);
     expect(await world.requestsOf(() => world.add())).toEqual([
       "list ippools",
@@ -42,8 +42,11 @@ describe.each([LEGACY, V3] as const)("calico-ipam on group %s", (group) => {
       `get ${configuration}`,
       "get ipamblocks",
       "list ippools",
+      "list blockaffinities",
       "get nodes",
       "create blockaffinities",
+      "list blockaffinities",
+      "list ipamblocks",
       "create ipamblocks",
       "update blockaffinities",
       "list ipreservations",

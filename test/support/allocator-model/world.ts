@@ -308,7 +308,7 @@ export class World {
       name: isMending ? `mend the counts of ${handle}` : `collect ${handle}`,
       run: async (allocator) => {
         // No allocation has this number: only what the handle counts is set right (gc.ts).
-        await allocator.releaseByHandle(handle, isMending ? { sequenceNumber: -1n } : {});
+        await allocator.releaseByHandle(handle, isMending ? { sequenceNumbers: new Set() } : {});
       },
     };
   }

@@ -38,7 +38,9 @@ describe("IPAM GC", () => {
     await node.add({ container: "c1" });
     const { blocks } = node.datastore;
     const list = blocks.list.bind(blocks);
-    const lazy = decodeBlock({ cidr: "10.40.0.128/26", affinity: "host:node-b", allocations: [null] }, "IPAMBlock(10-40-0-128-26)");
+    const [own] = await list();
+    const other = own?.value.cidr === "10.40.0.128/26" ? "10.40.0.192/26" : "10.40.0.128/26";
+    const lazy = decodeBlock({ cidr: other, affinity: "host:node-b", allocations: [null] }, "IPAMBlock(10-40-0-128-26)");
     blocks.list = async () => [...(await list()), { value: lazy, revision: "1" }];
     await node.gc(valid());
     expect(await node.handles()).toEqual([]);
@@ -47,6 +49,35 @@ describe("IPAM GC", () => {
   it("refuses to run without the list, which would release everything", async () => {
     await node.add();
     await expect(node.gc()).rejects.toMatchObject({ code: 7, word: "attachments-missing" });
+    expect(await node.handles()).toEqual(["net1.c1"]);
+  });
+
+  it("releases a container whose id has a dot, if its link was found", async () => {
+    await node.add({ container: "b.c1" });
+    await node.add({ conf: { name: "net1.b" }, container: "c2" });
+    await node.gc(valid(), ["b.c1"]);
+    expect(await node.handles()).toEqual(["net1.b.c2"]);
+  });
+
+  it("keeps a container whose id has a dot and which the runtime lists", async () => {
+    await node.add({ container: "b.c1" });
+    await node.gc(valid("b.c1"), ["b.c1"]);
+    expect(await node.handles()).toEqual(["net1.b.c1"]);
+  });
+
+  it("leaves an address that its container was given again since it looked", async () => {
+    await node.add({ container: "c1" });
+    const { blocks } = node.datastore;
+    const list = blocks.list.bind(blocks);
+    blocks.list = async () => {
+      const found = await list();
+      blocks.list = list;
+      await node.del({ container: "c1" });
+      await node.add({ container: "c1" });
+      return found;
+    };
+    await node.gc(valid());
+    expect(Object.keys(await node.allocated())).toEqual(["net1.c1"]);
     expect(await node.handles()).toEqual(["net1.c1"]);
   });
 
@@ -145,11 +176,12 @@ describe("IPAM GC", () => {
     await node.add({ container: "c1" });
     const [block] = await node.datastore.blocks.list();
     await node.datastore.handles.create("net1.starting", { id: "net1.starting", blocks: { [block?.value.cidr ?? ""]: 1 } });
-    const { allocator } = node.ipam;
-    const addressesByHandle = allocator.addressesByHandle.bind(allocator);
-    allocator.addressesByHandle = async (handle) => {
-      const found = await addressesByHandle(handle);
-      await allocator.autoAssign(sampleRequest("node-a", handle));
+    const { blocks } = node.datastore;
+    const list = blocks.list.bind(blocks);
+    blocks.list = async () => {
+      const found = await list();
+      blocks.list = list;
+      await node.ipam.allocator.autoAssign(sampleRequest("node-a", "net1.starting"));
       return found;
     };
     await node.gc(valid("c1"));
@@ -191,6 +223,7 @@ describe("IPAM GC", () => {
       if (handle !== "net1.c2") throw new Error(`cannot release ${handle}`);
       return releaseByHandle(handle);
     };
+    allocator.sharingWrites = () => allocator;
     await expect(node.gc(valid())).rejects.toThrow("cannot release net1.c1");
     expect(await node.handles()).toEqual(["net1.c1", "net1.c3"]);
   });
@@ -213,7 +246,7 @@ describe("IPAM GC", () => {
 
     expect(cleared).toEqual([
       [{ namespace: "shop", name: "cart" }, "c1", ["net1.c1", "net1.c2", "net1.c3", "net1.c4"]],
-      [{ namespace: "shop", name: "locked" }, "c2", ["net1.c2", "net1.c3", "net1.c4"]],
+      [{ namespace: "shop", name: "locked" }, "c2", ["net1.c1", "net1.c2", "net1.c3", "net1.c4"]],
     ]);
     expect(await node.handles()).toEqual(["net1.c2", "net1.c3"]);
   });

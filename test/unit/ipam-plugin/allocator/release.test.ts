@@ -75,7 +75,7 @@ describe("release by handle", () => {
 
   it("by number frees that allocation only, and counts the rest", async () => {
     const cluster = await Cluster.create({ blocks: [blockOf("c1", "c1")], handles: { c1: { [CIDR]: 2 } } });
-    const { released } = await cluster.allocator.releaseByHandle("c1", { sequenceNumber: 901n });
+    const { released } = await cluster.allocator.releaseByHandle("c1", { sequenceNumbers: new Set([901n]) });
     expect(released.map(formatAddress)).toEqual(["10.0.0.1"]);
     expect(await cluster.handles()).toEqual({ c1: { [CIDR]: 1 } });
   });
