@@ -5,14 +5,17 @@
  */
 import type { Clock } from "../ipam-plugin/allocator/allocator.ts";
 import { normalise } from "../ipam-plugin/allocator/block.ts";
+import { BlockWriter } from "../ipam-plugin/allocator/block-write.ts";
 import { Operation } from "../ipam-plugin/allocator/operation.ts";
 import { AGAIN } from "../ipam-plugin/allocator/types.ts";
 import type { Datastore } from "../lib/datastore/datastore.ts";
 import { isDatastoreFailure, isRefusal } from "../lib/datastore/errors.ts";
+import { Lane } from "../lib/system/lane.ts";
+import { NEVER } from "../lib/system/waiting.ts";
 import { affinityProblems, giveToOwner, leaveToOwner, repairAffinity } from "./affinities.ts";
 import { blockProblems, isOfOneBlock, mendBlock, poolProblems, removeBlock } from "./blocks.ts";
 import { allocateToEndpoint, endpointProblems } from "./endpoints.ts";
-import { handleProblems, repairHandle } from "./handles.ts";
+import { handleProblems, isOnlyCounted, lowerCounts, repairHandle } from "./handles.ts";
 import { type Problem, type Repair, type RepairOutcome, refused } from "./problem.ts";
 import { type Judgement, placedBlocks, placedPools, readSnapshot, type Snapshot } from "./snapshot.ts";
 import { releaseUnused, unusedProblems } from "./unused.ts";
@@ -46,15 +49,18 @@ export interface RepairReport {
 /** Allows for problems that only come to light when others are mended: an address without attribute, then without handle. */
 const MOST_ROUNDS = 5;
 
+/** Problems that are mended at once: those that end in a write of the same block share it. */
+const AT_ONCE = 64;
+
 /**
  * @param found what stood a moment ago
- * @param exclusively runs the writes of one round; under the node's lock where that can be taken
+ * @param lock the node's lock, taken for one write or one repair
  */
 export async function repairAll(
   found: readonly Problem[],
-  services: RepairServices,
+  services: Pick<RepairServices, "datastore" | "clock">,
   options: CheckOptions,
-  exclusively: (work: () => Promise<void>) => Promise<void>,
+  lock: () => Promise<Disposable | undefined>,
 ): Promise<RepairReport> {
   const repaired: Repaired[] = [];
   const refusals = new Set<string>();
@@ -62,16 +68,30 @@ export async function repairAll(
   for (let round = 0; round < MOST_ROUNDS; round++) {
     const todo = left.filter(({ id, isRepairable }) => isRepairable && !refusals.has(id));
     if (todo.length === 0) break;
-    await exclusively(async () => {
-      for (const problem of todo) {
-        const outcome = await repair(problem, services);
-        if (outcome.outcome === "refused") refusals.add(problem.id);
-        repaired.push({ problem, outcome });
-      }
-    });
+    const outcomes = await repairEach(todo, services, lock);
+    for (const { problem, outcome } of outcomes) if (outcome.outcome === "refused") refusals.add(problem.id);
+    repaired.push(...outcomes);
     left = await check(services.datastore, options);
   }
   return { repaired, left };
+}
+
+/**
+ * Repairs each of the problems, as far as it can be mended.
+ * @param lock the node's lock, taken for one write or one repair
+ */
+export function repairEach(
+  problems: readonly Problem[],
+  services: Pick<RepairServices, "datastore" | "clock">,
+  lock: () => Promise<Disposable | undefined>,
+): Promise<readonly Repaired[]> {
+  const writer = new BlockWriter({ width: AT_ONCE, lock });
+  const lane = new Lane({ running: AT_ONCE });
+  const mend = async (problem: Problem): Promise<Repaired> => {
+    using _held = sharesItsWrite(problem) ? undefined : await lock();
+    return { problem, outcome: await repair(problem, { ...services, writer }) };
+  };
+  return Promise.all(problems.map((problem) => lane.run(NEVER, () => mend(problem))));
 }
 
 async function look(datastore: Datastore, options: CheckOptions): Promise<readonly Problem[]> {
@@ -111,7 +131,14 @@ export function standing(first: readonly Problem[], second: readonly Problem[]):
 interface RepairServices {
   readonly datastore: Datastore;
   readonly clock: Clock;
+  /** Default: each repair writes by itself. */
+  readonly writer?: BlockWriter;
   readonly signal?: AbortSignal;
+}
+
+/** Tells whether the repair writes blocks by the common writer alone, which takes the lock by itself. */
+function sharesItsWrite({ kind, subject }: Problem): boolean {
+  return subject.type === "allocation" || isOnlyCounted(kind);
 }
 
 /**
@@ -120,9 +147,9 @@ interface RepairServices {
  * @throws DatastoreError `unavailable`, `unauthorized`
  */
 export async function repair(problem: Problem, services: RepairServices): Promise<RepairOutcome> {
-  const { datastore, clock, signal } = services;
+  const { datastore, clock, writer, signal } = services;
   if (!problem.isRepairable) return refused("it must be decided by hand");
-  const begin = () => new Operation({ datastore, clock }, { signal });
+  const begin = () => new Operation({ datastore, clock, writer }, { signal });
   try {
     return await begin().retry(problem.object, async () => {
       try {
@@ -151,7 +178,7 @@ async function attempt(work: Repair): Promise<RepairOutcome | typeof AGAIN> {
     case "affinity":
       return repairAffinity(work, subject.key);
     case "handle":
-      return repairHandle(work, subject);
+      return isOnlyCounted(kind) ? lowerCounts(work, subject.id) : repairHandle(work, subject);
     case "allocation":
       return releaseUnused(work, subject);
     case "endpoint":

@@ -3,6 +3,7 @@
  * differ, the blocks decide.
  */
 import { settle } from "../ipam-plugin/allocator/handle.ts";
+import { releaseByHandle } from "../ipam-plugin/allocator/release-by-handle.ts";
 import type { Versioned } from "../lib/datastore/datastore.ts";
 import { type Handle, sanitised } from "../lib/datastore/resources.ts";
 import { count, GONE, MENDED, type Problem, type ProblemKind, problem, type Repair, type RepairOutcome, type Subject } from "./problem.ts";
@@ -71,6 +72,19 @@ function missing(id: string, held: Held): Problem {
   });
 }
 
+const NO_ALLOCATION: ReadonlySet<bigint> = new Set();
+
+/** Tells whether the handle counts more than there is, so that a release of nothing mends it. */
+export function isOnlyCounted(kind: ProblemKind): boolean {
+  return kind === "handle-orphan" || kind === "handle-count-high";
+}
+
+/** Lowers counts to what the blocks record; a handle that is left with none goes. */
+export async function lowerCounts({ operation }: Repair, id: string): Promise<RepairOutcome> {
+  const { found } = await releaseByHandle(operation, { handle: id, sequenceNumbers: NO_ALLOCATION });
+  return found ? MENDED : GONE;
+}
+
 export async function repairHandle(
   { operation, problem }: Repair,
   { id, blocks: seen }: Extract<Subject, { type: "handle" }>,
@@ -84,8 +98,5 @@ export async function repairHandle(
   if (!now.some((other) => other.id === problem.id)) return GONE;
 
   for (const cidr of cidrs) await settle(operation, id, cidr);
-  const settled = await handles.get(id);
-  // A handle that counts nothing, or only zeros, stays behind when counts agree (recording handle-zero-in-block).
-  if (settled !== undefined && Object.values(settled.value.blocks).every((count) => count <= 0)) await handles.delete(id, settled.revision);
   return MENDED;
 }

@@ -2,7 +2,7 @@
  * Replaces an executable's parts in blocks mode on a cluster (A§11.7): reads come from copies and memory, writes are shared, and the next
  * block is claimed ahead of need. One set of these parts serves all calls with one datastore.
  */
-import { claimUnlessOverlapping, isReady, NOT_OURS } from "../../ipam-plugin/allocator/affinity.ts";
+import { claimUnlessOverlapping, isReady, NOT_OURS, upgradeHost } from "../../ipam-plugin/allocator/affinity.ts";
 import { Allocator, type AllocatorServices, MOST_PARTS } from "../../ipam-plugin/allocator/allocator.ts";
 import { freeOrdinals, isOwnedBy, prefixOf } from "../../ipam-plugin/allocator/block.ts";
 import { BlockWriter, type BlockWriterOptions } from "../../ipam-plugin/allocator/block-write.ts";
@@ -198,6 +198,7 @@ async function claimAhead(operation: Operation, request: FamilyRequest): Promise
   operation.refresh("pools", "affinities");
   if (await hasRoom(operation, request)) return "room";
   const { owner, family, blockLimit } = request;
+  if ((await upgradeHost(operation, owner)) > 0) return "room";
   const affinities = await operation.affinities(family);
   const configuration = await operation.configuration();
   if (!configuration.autoAllocateBlocks || affinities.length >= effectiveLimit(configuration, blockLimit)) return "none";

@@ -3,7 +3,7 @@ import type { Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure, succeeds } from "../../lib/datastore/errors.ts";
 import type { Block, BlockAffinity, BlockOwner, IpamConfiguration } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import { type Claim, claimUnlessOverlapping, isReady, NOT_OURS, releaseIfDeselected } from "./affinity.ts";
+import { type Claim, claimUnlessOverlapping, isReady, NOT_OURS, releaseIfDeselected, upgradeHost } from "./affinity.ts";
 import { freeOrdinals, isOwnedBy, isWhollyReserved, prefixOf } from "./block.ts";
 import { blocksWithRoom, chooseBlock, effectiveLimit, sample } from "./choose-block.ts";
 import { assignFromBlock, type GrantRequest } from "./grant.ts";
@@ -203,6 +203,11 @@ class Assignment {
         this.#operation.refresh("pools", "reservations");
         const now = await this.#choosePools();
         if (!areSamePools(now, pools)) return this.#fromAnyBlocks(now);
+      }
+      // Blocks of affinities without labels are in no list by owner: the node would claim others beside them.
+      if (owned === ownedAlready && (await upgradeHost(this.#operation, owner)) > 0) {
+        this.#operation.forgetAffinities();
+        return this.#fromAnyBlocks(pools);
       }
       await this.#operation.requireNode();
       isListOld = this.#operation.areBlocksListed;

@@ -5,7 +5,7 @@ import { systemClock } from "../../../ipam-plugin/host.ts";
 import { stringifyJson, type Writable } from "../../../lib/json/value.ts";
 import { milliseconds } from "../options.ts";
 import type { Terminal } from "../terminal.ts";
-import { openStore, type StoreOptions, underLock } from "./store.ts";
+import { lockOf, openStore, type StoreOptions } from "./store.ts";
 
 export interface CheckOptions extends StoreOptions {
   readonly repair: boolean;
@@ -31,9 +31,7 @@ export async function checkStore(options: CheckOptions, terminal: Terminal): Pro
   // To the rules, an object that is missing from a list looks like a leak or a loss, so an incomplete list repairs nothing.
   const report =
     options.repair && store.unreadable.size === 0
-      ? await repairAll(found, { datastore, clock: systemClock }, checking, (work) =>
-          underLock(options.lockFile ?? store.lockFile, terminal, work),
-        )
+      ? await repairAll(found, { datastore, clock: systemClock }, checking, lockOf(store, options.lockFile, terminal))
       : { repaired: [], left: found };
 
   const problems = report.left.filter(({ severity }) => severity === "problem");

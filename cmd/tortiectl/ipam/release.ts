@@ -9,7 +9,7 @@ import { TortieError } from "../../../lib/errors/errors.ts";
 import { stringifyJson } from "../../../lib/json/value.ts";
 import { note, type Terminal } from "../terminal.ts";
 import { parseIp } from "./show-address.ts";
-import { endpointNames, openStore, type StoreOptions, underLock } from "./store.ts";
+import { endpointNames, lockOf, openStore, type StoreOptions } from "./store.ts";
 
 interface ReleaseOptions extends StoreOptions {
   readonly ip: readonly string[] | undefined;
@@ -39,19 +39,20 @@ export async function releaseAddresses(options: ReleaseOptions, terminal: Termin
   const released: Released[] = [];
   const missing: string[] = [];
 
-  await underLock(options.lockFile ?? store.lockFile, terminal, async () => {
-    for (const address of addresses) {
-      const done = await releaseAddress(allocator, address);
-      if (done === undefined) missing.push(`IP address ${formatAddress(address)} is not assigned`);
-      else released.push(done);
-    }
-    const ofContainers = await handlesOf(datastore, containers, missing);
-    for (const handle of new Set([...handles, ...ofContainers])) {
-      const done = await releaseHandle(allocator, handle);
-      if (done.length === 0) missing.push(`handle ${handle} holds no address`);
-      released.push(...done);
-    }
-  });
+  const lock = lockOf(store, options.lockFile, terminal);
+  for (const address of addresses) {
+    using _held = await lock();
+    const done = await releaseAddress(allocator, address);
+    if (done === undefined) missing.push(`IP address ${formatAddress(address)} is not assigned`);
+    else released.push(done);
+  }
+  const ofContainers = await handlesOf(datastore, containers, missing);
+  for (const handle of new Set([...handles, ...ofContainers])) {
+    using _held = await lock();
+    const done = await releaseHandle(allocator, handle);
+    if (done.length === 0) missing.push(`handle ${handle} holds no address`);
+    released.push(...done);
+  }
 
   await print(options, datastore, released, missing, terminal);
   return missing.length === 0 ? 0 : 1;

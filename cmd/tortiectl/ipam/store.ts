@@ -2,6 +2,7 @@
 
 import { existsSync } from "node:fs";
 import { addressesOf, keyOf } from "../../../doctor/snapshot.ts";
+import { stepLock, takeNodeLock } from "../../../ipam-plugin/node-lock.ts";
 import type { Address } from "../../../lib/addresses/address.ts";
 import type { Environment } from "../../../lib/cni/protocol.ts";
 import { configOfConflist } from "../../../lib/config/conflist.ts";
@@ -12,8 +13,8 @@ import { BULK_RATE } from "../../../lib/config/limits.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../../lib/datastore/errors.ts";
 import { openDatastore } from "../../../lib/datastore/open.ts";
-import { messageOf, TortieError } from "../../../lib/errors/errors.ts";
-import { lockFile } from "../../../lib/system/flock.ts";
+import { TortieError } from "../../../lib/errors/errors.ts";
+import { NEVER } from "../../../lib/system/waiting.ts";
 import { note, type Output, type Terminal } from "../terminal.ts";
 
 /** Has what every command takes that is about a datastore. */
@@ -37,7 +38,7 @@ export interface Store extends AsyncDisposable {
   /** What lists had to leave out so far, or could read in part only: a message for each object. */
   readonly unreadable: ReadonlySet<string>;
   /** The lock of this node's plugins. */
-  readonly lockFile: string;
+  readonly lock: Pick<NetworkConfig, "ipamLockFile" | "ipamLockTimeoutSeconds">;
 }
 
 /**
@@ -57,7 +58,7 @@ export async function openStore(options: StoreOptions, mayBeMade = false, defaul
   }
   const unreadable = new Set<string>();
   const datastore = await openDatastore(config, env, ({ message }) => void unreadable.add(message));
-  return { datastore, isLocal, unreadable, lockFile: config.ipamLockFile, [Symbol.asyncDispose]: () => datastore[Symbol.asyncDispose]() };
+  return { datastore, isLocal, unreadable, lock: config, [Symbol.asyncDispose]: () => datastore[Symbol.asyncDispose]() };
 }
 
 /** Stands for etcd and not for a file as the value of --datastore: the members, files and user are those of ETCD_ENDPOINTS and its like. */
@@ -97,19 +98,12 @@ export function noteUnreadable({ unreadable }: Pick<Store, "unreadable">, termin
   for (const message of unreadable) note(terminal, `stored object: ${message}`);
 }
 
-/** Runs `work` under the lock of this node's plugins. If the lock cannot be taken it warns and goes on, as the plugins do (I§1.8). */
-export async function underLock(path: string, terminal: Terminal, work: () => Promise<void>): Promise<void> {
-  using _held = takeLock(path, terminal);
-  await work();
-}
-
-function takeLock(path: string, terminal: Terminal): Disposable | undefined {
-  try {
-    return lockFile(path);
-  } catch (error) {
-    note(terminal, `going on without the lock of this node: ${messageOf(error)}`);
-    return undefined;
-  }
+/** Takes the lock of this node's plugins for one step after the other. If it cannot be taken it warns and goes on, as the plugins do (I§1.8). */
+export function lockOf({ lock }: Store, file: string | undefined, terminal: Terminal): () => Promise<Disposable> {
+  const warn = (message: string): void => note(terminal, message);
+  const log = { info: () => {}, error: warn, writeNow: () => {} };
+  const config = { ...lock, ipamLockFile: file ?? lock.ipamLockFile };
+  return stepLock({ config, log, signal: NEVER }, { lock: takeNodeLock });
 }
 
 /**

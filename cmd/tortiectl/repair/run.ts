@@ -4,7 +4,7 @@ import type { AgentClient } from "../../../agent/api/client.ts";
 import { aboutRecord } from "../../../agent/endpoints/history.ts";
 import { readSysctl } from "../../../dataplane/linux/sysctl.ts";
 import { isKnownEndpoint } from "../../../dataplane/nftables/policy/known-endpoints.ts";
-import { type CheckOptions, check, repair } from "../../../doctor/check.ts";
+import { type CheckOptions, check, repairEach } from "../../../doctor/check.ts";
 import { ownerOf } from "../../../doctor/explain/facts.ts";
 import { type Problem, repairText } from "../../../doctor/problem.ts";
 import { planRepair, type RepairAction, type RepairKind } from "../../../doctor/repair/plan.ts";
@@ -22,7 +22,7 @@ import { printResult } from "../explain/print.ts";
 import { isNamed, rulesOf } from "../explain/rules.ts";
 import { type HereOptions, openSources, type Sources } from "../explain/sources.ts";
 import { type AgentSeen, agentSeen, endpointOf } from "../explain/surroundings.ts";
-import { underLock } from "../ipam/store.ts";
+import { lockOf } from "../ipam/store.ts";
 import { askPolicy } from "../policy/check.ts";
 import type { Terminal } from "../terminal.ts";
 import { mendAlone, mendByAgent, mendPolicy, type RepairNote, removeAlone, removeByAgent, rewriteRecord, servedOf } from "./attachment.ts";
@@ -191,18 +191,15 @@ async function repairAddresses(addresses: readonly string[], work: Work): Promis
     return problems.map((one) =>
       result("repair", "addresses", warned(one.object, `${one.message}: ${repairText(one.kind)}`, { next: APPLY, word: one.kind })),
     );
-  const results: CheckResult[] = [];
-  await underLock(store.lockFile, terminal, async () => {
-    for (const one of problems) {
-      const outcome = await repair(one, { datastore: store.datastore, clock: systemClock });
-      const finding =
-        outcome.outcome === "refused"
-          ? failed(one.object, outcome.reason, { next: "decide by hand: tortiectl ipam check", word: one.kind })
-          : well(one.object, outcome.outcome === "gone" ? "stands no longer" : repairText(one.kind));
-      results.push(result("repair", "addresses", finding));
-    }
+  const services = { datastore: store.datastore, clock: systemClock };
+  const repaired = await repairEach(problems, services, lockOf(store, undefined, terminal));
+  return repaired.map(({ problem: one, outcome }) => {
+    const finding =
+      outcome.outcome === "refused"
+        ? failed(one.object, outcome.reason, { next: "decide by hand: tortiectl ipam check", word: one.kind })
+        : well(one.object, outcome.outcome === "gone" ? "stands no longer" : repairText(one.kind));
+    return result("repair", "addresses", finding);
   });
-  return results;
 }
 
 /** @returns whether a problem is about a block of this node */

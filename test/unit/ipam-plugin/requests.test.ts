@@ -107,7 +107,7 @@ const ROWS: readonly Row[] = [
     calico: 16,
     setup: () => ServerNode.create(),
     requests: phrases`
-      LIST pool, LIST affinity, LIST reservation, GET ipam-configuration, GET block, GET node, POST affinity,
+      LIST pool, LIST affinity, LIST reservation, GET ipam-configuration, GET block, LIST affinity, GET node, POST affinity,
       LIST affinity, LIST block, POST block, PUT affinity, POST handle, PUT block
     `,
   },
@@ -117,7 +117,7 @@ const ROWS: readonly Row[] = [
     setup: () => ServerNode.create(foreign((cidr) => emptyBlock(cidr, 64))),
     requests: phrases`
       LIST pool, LIST affinity, LIST reservation, GET ipam-configuration, GET block, GET block, GET block, LIST block,
-      GET affinity, GET block, PUT affinity, DELETE block, DELETE affinity, GET node, POST affinity, LIST affinity,
+      GET affinity, GET block, PUT affinity, DELETE block, DELETE affinity, LIST affinity, GET node, POST affinity, LIST affinity,
       LIST block, POST block,
       PUT affinity, POST handle, PUT block
     `,

@@ -124,6 +124,16 @@ describe("releasing one block", () => {
 });
 
 describe("the label upgrade", () => {
+  it("R8: comes before a node claims a block, so that it uses the one whose affinity has no labels", async () => {
+    const cluster = await Cluster.create(owned("node-a", ["10.0.0.64/26"], { labelled: false }));
+    const { affinities } = cluster.observed;
+    const listByOwner = affinities.listByOwner.bind(affinities);
+    // As the API server does, which selects by labels.
+    affinities.listByOwner = async (...asked) => (await listByOwner(...asked)).filter(({ value }) => value.labelled);
+    expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.64/26"]);
+    expect(await cluster.affinities()).toEqual(["node-a 10.0.0.64/26 confirmed"]);
+  });
+
   it("finds nothing to mend in what is claimed now", async () => {
     const cluster = await Cluster.create();
     await cluster.assign("node-a", "c1");

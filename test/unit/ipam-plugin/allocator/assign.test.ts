@@ -451,7 +451,8 @@ inEachStore((findsRoom) => {
       const calls = cluster.calls.filter((call) => call !== "list block with room host/node-a/4");
       expect(calls.sort()).toEqual(phrases`
         create affinity host/node-a/4/10-0-0-128-26, create block 10-0-0-128-26, create handle c1,
-        get block 10-0-0-128-26, get ipam-configuration default, list affinity, list affinity host/node-a/4/, list block cidrs,
+        get block 10-0-0-128-26, get ipam-configuration default, list affinity, list affinity host/node-a/4/,
+        list affinity unlabelled, list block cidrs,
         list pool, list reservation, update affinity host/node-a/4/10-0-0-128-26, update block 10-0-0-128-26
       `);
     });

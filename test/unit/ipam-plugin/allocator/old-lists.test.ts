@@ -18,8 +18,8 @@ function owning(setup: ClusterSetup = {}, affinity: Partial<BlockAffinity> = {})
   });
 }
 
-/** What a claim lists to find blocks of another size, once it has chosen. */
-const CLAIM_CHECK = ["list affinity", "list block cidrs"];
+/** What a claim lists to find the node's affinities without labels, and blocks of another size. */
+const CLAIM_CHECK = ["list affinity", "list affinity unlabelled", "list block cidrs"];
 
 function listsOf({ calls }: Cluster, kind = ""): readonly string[] {
   return calls.filter((call) => call.startsWith(`list ${kind}`) && !CLAIM_CHECK.includes(call));
