@@ -6,9 +6,9 @@
 import { releaseAffinity } from "../ipam-plugin/allocator/affinity.ts";
 import { compacted, freeOrdinals, isEmpty, nextSequence, rfc3339 } from "../ipam-plugin/allocator/block.ts";
 import { Reservations } from "../ipam-plugin/allocator/reservations.ts";
-import { covers, formatPrefix } from "../lib/addresses/address.ts";
+import { covers, formatPrefix, type Prefix } from "../lib/addresses/address.ts";
 import type { Versioned } from "../lib/datastore/datastore.ts";
-import type { Block } from "../lib/datastore/resources.ts";
+import type { Block, IPPool } from "../lib/datastore/resources.ts";
 import {
   blockProblem,
   count,
@@ -18,6 +18,7 @@ import {
   type Problem,
   type ProblemFacts,
   type ProblemKind,
+  problem,
   type Repair,
   type RepairOutcome,
 } from "./problem.ts";
@@ -170,6 +171,7 @@ function withLost(block: Block): Block {
 export function poolProblems(blocks: readonly PlacedBlock[], pools: readonly PlacedPool[]): readonly Problem[] {
   return [
     ...blocks.flatMap((placed) => [...outsideOf(placed, pools), ...sizeProblem(placed, pools), ...abandoned(placed)]),
+    ...pools.flatMap((pool) => otherSizesProblem(pool, blocks, pools)),
     ...overlaps(blocks, pools),
   ];
 }
@@ -184,12 +186,35 @@ function outsideOf(placed: PlacedBlock, pools: readonly PlacedPool[]): readonly 
   return [found("block-outside-pools", placed, "lies in no pool")];
 }
 
+/** Finds an empty block of another size, which can go; those with addresses are counted for their pool. */
 function sizeProblem(placed: PlacedBlock, pools: readonly PlacedPool[]): readonly Problem[] {
   const holding = poolsOf(placed, pools);
   const [first] = holding;
-  if (first === undefined || holding.some(({ pool }) => pool.blockSize === placed.prefix.length)) return [];
+  if (first === undefined || !isEmpty(placed.block) || holding.some(({ pool }) => pool.blockSize === placed.prefix.length)) return [];
   const { pool } = first;
   return [found("block-size", placed, `is a /${placed.prefix.length}, blocks of pool ${pool.name} (${pool.cidr}) are /${pool.blockSize}`)];
+}
+
+function otherSizesProblem({ pool }: PlacedPool, blocks: readonly PlacedBlock[], pools: readonly PlacedPool[]): readonly Problem[] {
+  const inUse = blocks.filter((placed) => !isEmpty(placed.block) && poolsOf(placed, pools)[0]?.pool === pool);
+  const message = otherSizes(
+    pool,
+    inUse.map(({ prefix }) => prefix),
+  );
+  if (message === undefined) return [];
+  return [problem("pool-block-size", { object: `pool ${pool.name} (${pool.cidr})`, message, subject: { type: "place" } })];
+}
+
+/** Counts the blocks of a pool that have another size than its blocks should have: "blockSize is 26, but 2 of 3 blocks have another: 2 of /29". */
+export function otherSizes({ blockSize }: Pick<IPPool, "blockSize">, blocks: readonly Prefix[]): string | undefined {
+  const others = Map.groupBy(
+    blocks.filter(({ length }) => length !== blockSize),
+    ({ length }) => length,
+  );
+  if (others.size === 0) return undefined;
+  const counts = [...others].sort(([a], [b]) => a - b).map(([length, { length: number }]) => `${number} of /${length}`);
+  const all = [...others.values()].reduce((sum, { length }) => sum + length, 0);
+  return `blockSize is ${blockSize}, but ${all} of ${count(blocks.length, "block")} have another: ${counts.join(", ")}; they go on serving, and no new block is made over them`;
 }
 
 /** Finds a block without an owner and without addresses, which stays behind when its last address leaves its cooldown (I§4.3). */

@@ -36,6 +36,9 @@ const KINDS = {
     repair: "removes the block, when it is empty",
     next: "release the addresses of the block and repair, or give the pool back its block size",
   },
+  "pool-block-size": {
+    next: "give the pool back its blockSize; or move its pods to a new pool, then remove the empty blocks with: tortiectl ipam check --repair",
+  },
   "blocks-overlap": { repair: "removes the one that is empty", next: "release the addresses of one of the two blocks, then repair" },
   "block-abandoned": { repair: "removes the block", next: REPAIR },
   "affinity-without-block": { repair: "removes the affinity", next: REPAIR },

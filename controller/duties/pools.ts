@@ -3,6 +3,7 @@
  * carries the resourceVersion that it was made from. Items are `pool <name>`.
  */
 
+import { otherSizes } from "../../doctor/blocks.ts";
 import { placedBlocks } from "../../doctor/snapshot.ts";
 import { isEmpty, isFree, prefixOf } from "../../ipam-plugin/allocator/block.ts";
 import { Operation } from "../../ipam-plugin/allocator/operation.ts";
@@ -128,6 +129,8 @@ async function cooledInside(operation: Operation, pool: PoolView["pool"]): Promi
 }
 
 interface PoolUsage {
+  /** Blocks of another size than the pool's, in words, if there are any. */
+  readonly otherSizes?: string | undefined;
   /** One at least. */
   readonly size: bigint;
   /** Cooling down included. */
@@ -135,13 +138,17 @@ interface PoolUsage {
 }
 
 /** @returns `undefined` for a pool whose CIDR cannot be read */
-export function usageOf({ cidr }: Pick<IPPool, "cidr">, blocks: readonly Versioned<Block>[]): PoolUsage | undefined {
-  const parsed = parsePrefix(cidr);
+export function usageOf(of: Pick<IPPool, "cidr" | "blockSize">, blocks: readonly Versioned<Block>[]): PoolUsage | undefined {
+  const parsed = parsePrefix(of.cidr);
   if (parsed === undefined) return undefined;
   const pool = maskPrefix(parsed);
   const inside = placedBlocks(blocks).filter(({ prefix }) => covers(pool, prefix));
   const taken = inside.map(({ block }) => block.allocations.filter((_, ordinal) => !isFree(block, ordinal)).length);
-  return { size: sizeOf(pool), inUse: BigInt(taken.reduce((sum, count) => sum + count, 0)) };
+  const sizes = otherSizes(
+    of,
+    inside.map(({ prefix }) => prefix),
+  );
+  return { size: sizeOf(pool), inUse: BigInt(taken.reduce((sum, count) => sum + count, 0)), otherSizes: sizes };
 }
 
 /** Blocks inside a pool's CIDR, by text that the datastore has made. */
@@ -165,12 +172,13 @@ interface Condition {
   readonly message: string;
 }
 
-export function conditionOf({ size, inUse }: PoolUsage): Condition {
+export function conditionOf({ size, inUse, otherSizes: sizes }: PoolUsage): Condition {
   const percent = Number((inUse * 100n) / size);
   const isFull = inUse >= size;
   const reason = isFull ? "Full" : percent >= NEARLY_FULL ? "NearlyFull" : "Available";
   const step = Math.floor(percent / STEP) * STEP;
-  const message = isFull ? `all ${size} addresses are in use` : `${step} % or more of ${size} addresses are in use`;
+  const fill = isFull ? `all ${size} addresses are in use` : `${step} % or more of ${size} addresses are in use`;
+  const message = sizes === undefined ? fill : `${fill}; ${sizes}; next: tortiectl ipam check`;
   return { type: CONDITION, status: isFull ? "False" : "True", reason, message };
 }
 

@@ -1,6 +1,7 @@
 /** Runs `tortiectl ipam show`: says how full each pool is, and with --blocks each block, address by address. */
 
 import { ownerText } from "../../../doctor/affinities.ts";
+import { otherSizes } from "../../../doctor/blocks.ts";
 import { count } from "../../../doctor/problem.ts";
 import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
 import { holderOf, isFree } from "../../../ipam-plugin/allocator/block.ts";
@@ -120,7 +121,7 @@ export async function readPools(datastore: Datastore): Promise<readonly PoolView
   const allocator = new Allocator({ datastore, clock: systemClock });
   const reservations = new Reservations((await datastore.reservations.list()).map(({ value }) => value));
   const blocks = new Map((await datastore.blocks.list()).map(({ value }) => [value.cidr, value]));
-  const limits = new Map((await datastore.pools.list()).map(({ value }) => [value.name, limitsOf(value)]));
+  const pools = new Map((await datastore.pools.list()).map(({ value }) => [value.name, value]));
   return (await allocator.utilisation()).map((pool) => {
     const views = pool.blocks.flatMap((figures) => {
       const block = blocks.get(figures.cidr);
@@ -128,12 +129,22 @@ export async function readPools(datastore: Datastore): Promise<readonly PoolView
     });
     return {
       pool,
-      limits: limits.get(pool.name) ?? [],
+      limits: limitsWithin(pools.get(pool.name), pool),
       blocks: views.sort(byAddress),
       capacity: pool.capacity,
       shares: poolShares(pool, views),
     };
   });
+}
+
+/** Says what a pool does not serve, and that it has blocks of another size. */
+function limitsWithin(pool: IPPool | undefined, { blocks }: PoolUtilisation): readonly string[] {
+  if (pool === undefined) return [];
+  const sizes = otherSizes(
+    pool,
+    blocks.flatMap(({ cidr }) => parsePrefix(cidr) ?? []),
+  );
+  return [...limitsOf(pool), ...(sizes === undefined ? [] : [sizes])];
 }
 
 /** Compares addresses, because keys of blocks sort as text: 10.0.100.0 before 10.0.9.0. */

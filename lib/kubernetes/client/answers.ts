@@ -66,7 +66,7 @@ export function problemOfAnswer(request: ApiRequest, answer: WireAnswer, redacte
   if (asked === undefined) return undefined;
   const object = parsedObject(body);
   if (object === undefined) return foreignWords(redacted(answer));
-  return isAbout(asked, request.method, object) ? undefined : OTHER_OBJECT;
+  return isAbout(asked, request, object) ? undefined : OTHER_OBJECT;
 }
 
 /** The answer to another request: whatever comes next over that connection cannot be trusted either. */
@@ -96,7 +96,9 @@ interface Asked {
   readonly namespace: string;
 }
 
-function isAbout(asked: Asked, method: ApiRequest["method"], { apiVersion, kind, metadata }: Fields): boolean {
+function isAbout(asked: Asked, { method, accept }: ApiRequest, { apiVersion, kind, metadata }: Fields): boolean {
+  // Metadata do not say of which resource they are.
+  if (accept?.includes("as=PartialObjectMetadataList") && kind === "PartialObjectMetadataList") return true;
   if (apiVersion !== asked.apiVersion || typeof kind !== "string") return false;
   if (method === "GET" && asked.name === "") return kind.endsWith("List") && pluralOf(kind.slice(0, -"List".length)) === asked.plural;
   if (pluralOf(kind) !== asked.plural) return false;

@@ -1,4 +1,6 @@
 /** Many processes at once against a real API server, which is all that keeps their addresses apart: no two share a lock. */
+import { overlaps } from "../../../lib/addresses/address.ts";
+import { prefix } from "../../support/addresses.ts";
 import { shared } from "../../support/fixtures.ts";
 import { LEGACY, V3 } from "../../support/kubernetes/test-cluster.ts";
 import { type Call, World } from "./world.ts";
@@ -39,5 +41,34 @@ describe.each([LEGACY, V3] as const)("ADDs of two nodes at once, group %s", (gro
     const done = await Promise.all(calls.map((call) => world.del(call)));
     expect(done.filter(({ exit }) => exit !== 0)).toEqual([]);
     await world.expectNothingHeld();
+  });
+});
+
+describe("ADDs of nodes that see different block sizes of a pool", () => {
+  it("give no address twice, and leave no blocks that overlap", async () => {
+    await world.reset(LEGACY, { p4: { cidr: "10.50.0.0/26", blockSize: 29 } });
+    const nodes = ["node-0", "node-1", "node-2", "node-3"];
+    for (const name of nodes) await world.cluster.createNode(name);
+    const sizes = [29, 28, 30, 27, 29, 31];
+    const given: string[] = [];
+    for (const [round, blockSize] of sizes.entries()) {
+      const call = (n: number): Call => ({
+        container: `cid${round}-${n}`,
+        conf: { nodename: nodes[n % nodes.length], ipam_lock_file: `${world.node.dir}/lock-${n}` },
+        timeoutMs: 60_000,
+      });
+      // The size changes while the ADDs are under way.
+      const [, ...answers] = await Promise.all([
+        world.change("ippools", "p4", { blockSize }).then(() => undefined),
+        ...Array.from({ length: 8 }, (_, n) => world.add(call(n))),
+      ]);
+      for (const answer of answers) if (answer?.exit === 0) given.push(...answer.addresses.map((one) => one.replace(/\/\d+$/, "")));
+    }
+    expect(given.length).toBeGreaterThan(30);
+    expect(new Set(given).size).toBe(given.length);
+    const blocks = (await world.blocks()).map(({ cidr }) => prefix(cidr));
+    expect(new Set(blocks.map(({ length }) => length)).size).toBeGreaterThan(1);
+    const pairs = blocks.flatMap((one, index) => blocks.slice(index + 1).filter((other) => overlaps(one, other)));
+    expect(pairs).toEqual([]);
   });
 });

@@ -129,6 +129,12 @@ export class World implements AsyncDisposable, CalicoSuite {
     return this.#call("DEL", call);
   }
 
+  /** @param valid containers that the runtime knows */
+  gc(valid: readonly string[]): Promise<Answer> {
+    const attachments = valid.map((containerID) => ({ containerID, ifname: "c" }));
+    return this.#call("GC", { conf: { cniVersion: "1.1.0", "cni.dev/valid-attachments": attachments }, timeoutMs: 280_000 });
+  }
+
   hasMarker(): boolean {
     return existsSync(join(this.node.dir, "calico", "cni", "ipam_upgraded"));
   }

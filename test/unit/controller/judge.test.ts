@@ -145,9 +145,9 @@ describe("the condition of a pool", () => {
 
   it("counts the addresses of the blocks inside the pool, and nothing of a pool whose CIDR cannot be read", () => {
     const blocks = [{ value: blockOf({}), revision: "r" }];
-    expect(usageOf({ cidr: "10.0.0.3/30" }, blocks)).toMatchObject({ size: 4n, inUse: 1n });
-    expect(usageOf({ cidr: "10.1.0.0/30" }, blocks)).toMatchObject({ size: 4n, inUse: 0n });
-    expect(usageOf({ cidr: "nonsense" }, blocks)).toBeUndefined();
+    expect(usageOf({ cidr: "10.0.0.3/30", blockSize: 30 }, blocks)).toMatchObject({ size: 4n, inUse: 1n });
+    expect(usageOf({ cidr: "10.1.0.0/30", blockSize: 30 }, blocks)).toMatchObject({ size: 4n, inUse: 0n });
+    expect(usageOf({ cidr: "nonsense", blockSize: 30 }, blocks)).toBeUndefined();
     expect(["10.0.0.3/30", "10.1.0.0/30", "nonsense"].map((cidr) => isInside({ cidr }, "10.0.0.0/32"))).toEqual([true, false, false]);
   });
 

@@ -98,6 +98,14 @@ const CASES: readonly Case[] = [
     finds: [/^block-size block 10\.40\.0\.240\/28: is a \/28, blocks of pool pool \(10\.40\.0\.0\/24\) are \/29$/],
   },
   {
+    title: "a pool whose block size was changed while its blocks have addresses",
+    damage: ({ datastore }) => change(datastore.pools, "pool", { blockSize: 26 }),
+    finds: [
+      /^pool-block-size pool pool \(10\.40\.0\.0\/24\): blockSize is 26, but 2 of 2 blocks have another: 2 of \/29; they go on serving, and no new block is made over them$/,
+    ],
+    stays: ["pool-block-size"],
+  },
+  {
     title: "an empty block that overlaps with one in use",
     damage: ({ datastore, cidr }) => ownBlock(datastore, cidr.replace("/29", "/30"), 4),
     finds: [
