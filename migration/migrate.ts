@@ -3,6 +3,7 @@
  * Copying and verifying are one loop: everything of both stores is read and compared, what differs is written, until nothing differs. So it
  * may be killed at any point and started again.
  */
+import { refuseOverlaps } from "../ipam-plugin/allocator/overlap.ts";
 import type { Datastore } from "../lib/datastore/datastore.ts";
 import { LOCAL_TRAITS } from "../lib/datastore/datastore.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
@@ -56,11 +57,12 @@ interface MigrationReport {
 const MOST_ROUNDS = 6;
 
 /**
- * @throws TortieError `migration-target-differs`, `migration-add-running`, `migration-moving`, `migration-unfinished`,
+ * @throws TortieError `blocks-overlap`, `migration-target-differs`, `migration-add-running`, `migration-moving`, `migration-unfinished`,
  * `datastore-object-invalid`; DatastoreError; the signal's reason
  */
 export async function migrate(source: Side, target: Side, options: MigrationOptions): Promise<MigrationReport> {
   const { recordPath, settleMs, waitMs, nowMs, signal } = options;
+  refuseOverlaps(await source.datastore.blocks.listCidrs());
   const record = resumedRecord(source, target, recordPath) ?? {
     from: source.identity,
     to: target.identity,

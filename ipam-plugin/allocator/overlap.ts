@@ -41,6 +41,20 @@ export function overlapFinder(cidrs: readonly string[], length: number): (place:
   };
 }
 
+/**
+ * Refuses blocks that overlap, before they are made in another store.
+ * @throws TortieError `blocks-overlap`
+ */
+export function refuseOverlaps(cidrs: readonly string[]): void {
+  for (const length of new Set(cidrs.map((cidr) => prefixOf(cidr).length))) {
+    const find = overlapFinder(cidrs, length);
+    for (const cidr of cidrs) {
+      const other = prefixOf(cidr).length === length ? find(prefixOf(cidr)) : undefined;
+      if (other !== undefined) throw overlapError(cidr, other);
+    }
+  }
+}
+
 function keyAt({ family, value }: Address, length: number): string {
   return `${family}:${maskPrefix({ address: { family, value }, length }).address.value}`;
 }

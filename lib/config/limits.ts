@@ -1,13 +1,9 @@
 /** Sets defaults and limits of the keys `agent*` (A§3.10), apart from the decoder: the way to the agent does not load that. */
 
-<<<<<<< HEAD
-/** Owners of a network's attachments on a node: the agent, or (`off`, the default) the plugins. */
-export const AGENT_MODES = ["require", "off"] as const;
-=======
 import type { CniCommand, Environment } from "../cni/protocol.ts";
 
-export const AGENT_MODES = ["auto", "require", "off"] as const;
->>>>>>> 0313632f (Let GC hold the node's lock for one write at a time)
+/** Owners of a network's attachments on a node: the agent, or (`off`, the default) the plugins. */
+export const AGENT_MODES = ["require", "off"] as const;
 export type AgentMode = (typeof AGENT_MODES)[number];
 
 /** Longest wait of an ADD or CHECK for the agent's socket. */

@@ -151,6 +151,13 @@ describe("the condition of a pool", () => {
     expect(["10.0.0.3/30", "10.1.0.0/30", "nonsense"].map((cidr) => isInside({ cidr }, "10.0.0.0/32"))).toEqual([true, false, false]);
   });
 
+  it("says that blocks have another size than the pool's, and what to do", () => {
+    const usage = usageOf({ cidr: "10.0.0.0/26", blockSize: 28 }, [{ value: blockOf({}), revision: "r" }]);
+    expect(usage && conditionOf(usage).message).toMatch(
+      /^0 % or more of 64 addresses are in use; blockSize is 28, but 1 of 1 block have another: 1 of \/\d+; .*; next: tortiectl ipam check$/,
+    );
+  });
+
   it("is written when it changes, keeps its time while the status stays, and leaves others alone", () => {
     const other = { type: "Allocatable", status: "True" };
     const first = withCondition([other], conditionOf({ size: 256n, inUse: 0n }), "t1") ?? [];

@@ -22,7 +22,11 @@ describe("a handle from memory", () => {
     const remembering = new Allocator({ datastore: { ...cluster.observed, handles }, clock });
 
     const sequenceNumber = sequenceOf(newest, newest.allocations.indexOf(0));
-    const { released } = await remembering.releaseByHandle("c1", { sequenceNumbers: new Set([sequenceNumber]) }, remembering.begin({ mayBeOld: true }));
+    const { released } = await remembering.releaseByHandle(
+      "c1",
+      { sequenceNumbers: new Set([sequenceNumber]) },
+      remembering.begin({ mayBeOld: true }),
+    );
 
     expect(released.map(formatAddress)).toEqual(["10.1.0.0"]);
     expect(await cluster.handles()).toEqual({ c1: { [FIRST]: 1 } });
