@@ -150,11 +150,12 @@ export function resolveAttachmentCall(call: NetworkCall | AttachmentCall): Attac
 
 /**
  * Resolves an ADD, with all that it checks before it sends a request or changes anything.
+ * @param entersSandbox false: for a plan of what an attachment that is there should have
  *
  * @throws TortieError as `resolveAttachmentCall`, `assertAddPossible` and `findIpam`, and `mac-invalid`, `addresses-requested-invalid`,
  * `interface-prefix-invalid`, `netns-missing`, `netns-invalid`, `netns-own`, `netconf-type`, `pod-cidr-missing`
  */
-export function resolveAddCall(networkCall: NetworkCall | AttachmentCall): AddCall {
+export function resolveAddCall(networkCall: NetworkCall | AttachmentCall, entersSandbox = true): AddCall {
   const mtu = assertAddPossible(networkCall);
   const call = resolveAttachmentCall(networkCall);
   const { request, config, identity, args } = call;
@@ -166,7 +167,7 @@ export function resolveAddCall(networkCall: NetworkCall | AttachmentCall): AddCa
   const requested = requestedOf(config, args);
   const hostInterface = config.linkForm === "endpoint" ? call.hostInterface : hostInterfaceName(identity, call.env.FELIX_INTERFACEPREFIX);
   // A sandbox that the serving process has proven needs no look at the path, which may lead elsewhere in its view of the file system.
-  if (call.sandbox === undefined) {
+  if (entersSandbox && call.sandbox === undefined) {
     verifyNamespacePath(request.netns);
     refuseOwnNamespace(request);
   }

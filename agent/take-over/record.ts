@@ -132,7 +132,7 @@ async function desiredOf(
 ): Promise<{ readonly desired: DesiredState } | { readonly problem: string }> {
   try {
     const { call, host } = resolveCall(given, parts);
-    const addCall = resolveAddCall({ ...call, sandbox: "gone" });
+    const addCall = resolveAddCall(call, false);
     const plan = planAttachment(addCall, undefined, await routersFor(addCall, host));
     if (plan.hostInterface !== end.name) return { problem: `its list would name the host end ${plan.hostInterface}` };
     return { desired: desiredStateOf(plan, end.addresses.map(hostPrefix), true) };
