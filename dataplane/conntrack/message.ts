@@ -9,6 +9,7 @@ import {
   type Message,
   NLA_F_NESTED,
   numberOf,
+  parseStructure,
   structure,
 } from "../netlink/message.ts";
 import type { Request } from "../netlink/socket.ts";
@@ -67,10 +68,10 @@ export function deleteFlow({ family, key }: TrackedFlow): Request {
  * @param isWanted is asked with the addresses, before the rest is read
  * @returns `undefined` for one that is not wanted, or that is of another family
  */
-export function parseFlow({ payload }: Message, isWanted: (addresses: readonly Uint8Array[]) => boolean): TrackedFlow | undefined {
-  const family = familyOf(payload[0] ?? 0);
+export function parseFlow(message: Message, isWanted: (addresses: readonly Uint8Array[]) => boolean): TrackedFlow | undefined {
+  const { view, attributes } = parseStructure(message, NFGENMSG_BYTES);
+  const family = familyOf(view.getUint8(0));
   if (family === undefined) return undefined;
-  const attributes = attributeMap(payload.subarray(NFGENMSG_BYTES));
   const original = tupleIn(family, attributes.get(CTA_TUPLE_ORIG));
   const reply = tupleIn(family, attributes.get(CTA_TUPLE_REPLY));
   if (original === undefined || reply === undefined) return undefined;

@@ -3,7 +3,7 @@
  * Numbers are in the machine's own order, which is little-endian on everything Bun runs on; those that are in network order say so.
  */
 
-import type { Address, Family } from "../../lib/addresses/address.ts";
+import { type Address, bitsOf, type Family } from "../../lib/addresses/address.ts";
 import { errnoName, errnoText } from "../../lib/system/errno.ts";
 
 export const ATTRIBUTE_HEADER = 4;
@@ -98,16 +98,22 @@ export function attributeMap(data: Uint8Array): ReadonlyMap<number, Uint8Array> 
 
 /** Reads a number of four bytes in the machine's order; `undefined` for an absent attribute. */
 export function readU32(payload: Uint8Array | undefined): number | undefined {
-  return payload && numberIn(payload).getUint32(0, true);
+  return payload && viewOf(payload, 4).getUint32(0, true);
 }
 
 /** Does the same in network byte order. */
 export function readU32be(payload: Uint8Array | undefined): number | undefined {
-  return payload && numberIn(payload).getUint32(0, false);
+  return payload && viewOf(payload, 4).getUint32(0, false);
 }
 
-function numberIn(payload: Uint8Array): DataView {
-  if (payload.length < 4) throw new NetlinkFormatError(`netlink number has ${payload.length} bytes`);
+/** Reads a number of eight bytes in network byte order; `undefined` for an absent attribute. */
+export function readU64be(payload: Uint8Array | undefined): bigint | undefined {
+  return payload && viewOf(payload, 8).getBigUint64(0, false);
+}
+
+/** Opens bytes whose first `least` are read without a further look at the length. @throws NetlinkFormatError when there are fewer */
+export function viewOf(payload: Uint8Array, least: number): DataView {
+  if (payload.length < least) throw new NetlinkFormatError(`netlink payload has ${payload.length} bytes, at least ${least} are needed`);
   return new DataView(payload.buffer, payload.byteOffset, payload.length);
 }
 
@@ -132,7 +138,7 @@ export function structure(length: number, fill: (view: DataView) => void, attrib
 
 /** Reads a message that begins with a structure of this length. @throws NetlinkFormatError */
 export function parseStructure({ payload }: Message, length: number) {
-  return { view: new DataView(payload.buffer, payload.byteOffset, payload.length), attributes: attributeMap(payload.subarray(length)) };
+  return { view: viewOf(payload, length), attributes: attributeMap(payload.subarray(length)) };
 }
 
 /** Rounds a length up to the four bytes that messages and attributes are padded to. */
@@ -218,10 +224,7 @@ interface Acknowledgement {
 export function parseAcknowledgement(message: Message): Acknowledgement {
   const { payload } = message;
   if (message.type === NLMSG_DONE && payload.length < 4) return { errno: 0, detail: "" };
-  if (payload.length < (message.type === NLMSG_DONE ? 4 : 4 + MESSAGE_HEADER)) {
-    throw new NetlinkFormatError(`netlink acknowledgement has ${payload.length} bytes`);
-  }
-  const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
+  const view = viewOf(payload, message.type === NLMSG_DONE ? 4 : 4 + MESSAGE_HEADER);
   const errno = Math.abs(view.getInt32(0, true));
   if ((message.flags & NLM_F_ACK_TLVS) === 0) return { errno, detail: "" };
   const request =
@@ -284,6 +287,8 @@ export function familyOf(number: number): Family | undefined {
   return number === AF_INET ? 4 : number === AF_INET6 ? 6 : undefined;
 }
 
+/** @throws NetlinkFormatError when the octets are not as many as an address of the family has */
 export function addressOf(family: Family, octets: Uint8Array): Address {
+  if (octets.length * 8 !== bitsOf(family)) throw new NetlinkFormatError(`IPv${family} address has ${octets.length} bytes`);
   return { family, value: octets.reduce((value, octet) => (value << 8n) | BigInt(octet), 0n) };
 }

@@ -4,11 +4,11 @@
  */
 import {
   type Attribute,
-  attributeMap,
   bytes,
   type Message,
   NetlinkFormatError,
   parseMessages,
+  parseStructure,
   readText,
   readU32be,
   structure,
@@ -103,8 +103,8 @@ export function parseLog(data: Uint8Array): readonly LoggedPacket[] | undefined 
 }
 
 /** @throws NetlinkFormatError */
-function loggedPacket({ payload }: Message): LoggedPacket {
-  const attributes = attributeMap(payload.subarray(NFGENMSG_BYTES));
+function loggedPacket(message: Message): LoggedPacket {
+  const { attributes } = parseStructure(message, NFGENMSG_BYTES);
   const packet = attributes.get(NFULA_PAYLOAD);
   return {
     prefix: readText(attributes.get(NFULA_PREFIX)) ?? "",

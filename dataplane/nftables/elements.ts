@@ -13,6 +13,7 @@ import {
   NLA_F_NESTED,
   NLA_TYPE_MASK,
   NLM_F_CREATE,
+  viewOf,
 } from "../netlink/message.ts";
 import type { Request } from "../netlink/socket.ts";
 import { about, NFGENMSG_BYTES, type TableFamily } from "./message.ts";
@@ -164,7 +165,8 @@ class ElementsReader {
   readonly #bytes: Buffer;
 
   constructor({ payload }: Message) {
-    this.#bytes = Buffer.from(payload.buffer, payload.byteOffset, payload.length);
+    const { buffer, byteOffset, byteLength } = viewOf(payload, NFGENMSG_BYTES);
+    this.#bytes = Buffer.from(buffer, byteOffset, byteLength);
   }
 
   *elements(): Generator<number> {
@@ -191,7 +193,7 @@ class ElementsReader {
   }
 
   #numberOf(attribute: number): number {
-    return attribute < 0 ? 0 : this.#bytes.readInt32BE(attribute + ATTRIBUTE_HEADER);
+    return attribute < 0 ? 0 : viewOf(this.#bytes.subarray(attribute + ATTRIBUTE_HEADER, this.#endOf(attribute)), 4).getInt32(0, false);
   }
 
   #within(parent: number, type: number): number {
@@ -199,7 +201,8 @@ class ElementsReader {
   }
 
   #find(type: number, from: number, end: number): number {
-    for (let at = from; at < end; at += aligned(this.#endOf(at, end) - at)) {
+    for (let at = from, next = from; at < end; at = next) {
+      next = at + aligned(this.#endOf(at, end) - at);
       if ((this.#bytes.readUInt16LE(at + 2) & NLA_TYPE_MASK) === type) return at;
     }
     return -1;

@@ -8,6 +8,7 @@ import {
   NLM_F_APPEND,
   NLM_F_CREATE,
   nest,
+  parseStructure,
   readText,
   readU32be,
   structure,
@@ -247,8 +248,8 @@ export function newRule(family: TableFamily, table: string, chain: string, expre
 export const NFGENMSG_BYTES = 4;
 
 /** Reads the attributes of an object of a dump, or of an answer. */
-export function attributesOf({ payload }: Message): ReadonlyMap<number, Uint8Array> {
-  return attributeMap(payload.subarray(NFGENMSG_BYTES));
+export function attributesOf(message: Message): ReadonlyMap<number, Uint8Array> {
+  return parseStructure(message, NFGENMSG_BYTES).attributes;
 }
 
 /** Makes a request about an object, named by its table and itself. */

@@ -15,6 +15,7 @@ import {
   u8,
   u32,
   unlessRefused,
+  viewOf,
 } from "../netlink/message.ts";
 import type { Netlink, Request } from "../netlink/socket.ts";
 
@@ -225,7 +226,7 @@ export function setLinkGroup(socket: Netlink, index: number, group: number): voi
 /** Tells whether a message that a monitoring socket got says that this link is gone from its namespace. */
 export function isDeletionOf(message: Message, index: number): boolean {
   const { type, payload } = message;
-  return type === RTM_DELLINK && new DataView(payload.buffer, payload.byteOffset, payload.length).getInt32(4, true) === index;
+  return type === RTM_DELLINK && viewOf(payload, IFINFOMSG_BYTES).getInt32(4, true) === index;
 }
 
 /** Writes a MAC in lower case with colons, from six or more octets. */

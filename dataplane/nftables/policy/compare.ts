@@ -5,7 +5,16 @@
  */
 import { formatAddress } from "../../../lib/addresses/address.ts";
 import type { Slices } from "../../../lib/system/slices.ts";
-import { type Attribute, addressOf, attributeMap, NLA_F_NESTED, NLA_TYPE_MASK, parseAttributes, readText } from "../../netlink/message.ts";
+import {
+  type Attribute,
+  addressOf,
+  attributeMap,
+  NLA_F_NESTED,
+  NLA_TYPE_MASK,
+  parseAttributes,
+  readText,
+  viewOf,
+} from "../../netlink/message.ts";
 import { type Elements, elementsIn } from "../elements.ts";
 import type { Expression } from "../message.ts";
 import { ADDRESS, hasShape, IFNAME, INET_PROTO, type SetShape } from "../sets.ts";
@@ -181,7 +190,7 @@ function keyInWords({ fields }: SetShape, key: string): string {
     if (field === IFNAME) return octets.toString().replace(/\0+$/, "");
     if (field === ADDRESS[4] || field === ADDRESS[6]) return formatAddress(addressOf(field === ADDRESS[4] ? 4 : 6, octets));
     if (field === INET_PROTO) return PROTOCOLS[octets[0] ?? 0] ?? String(octets[0]);
-    return String(octets.readUInt16BE());
+    return String(viewOf(octets, 2).getUint16(0));
   });
   return words.join(" . ");
 }

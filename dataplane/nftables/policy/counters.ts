@@ -1,5 +1,5 @@
 /** Counts dropped packets by direction and reason, in named counters of the table. */
-import { type Attribute, attributeMap, nest, readU32be, u32be } from "../../netlink/message.ts";
+import { type Attribute, attributeMap, nest, readU32be, readU64be, u32be } from "../../netlink/message.ts";
 import type { Netlink, Request } from "../../netlink/socket.ts";
 import type { Direction } from "../../packet-policy.ts";
 import { about, ask, attributesOf, nameWithin, type TableFamily } from "../message.ts";
@@ -74,7 +74,5 @@ function countersIn(socket: Netlink): ReadonlyMap<string, Count> {
 
 function countIn(nested: Uint8Array = new Uint8Array()): Count {
   const data = attributeMap(nested);
-  const number = (value: Uint8Array | undefined) =>
-    value === undefined ? 0n : new DataView(value.buffer, value.byteOffset, value.length).getBigUint64(0, false);
-  return { packets: number(data.get(NFTA_COUNTER_PACKETS)), bytes: number(data.get(NFTA_COUNTER_BYTES)) };
+  return { packets: readU64be(data.get(NFTA_COUNTER_PACKETS)) ?? 0n, bytes: readU64be(data.get(NFTA_COUNTER_BYTES)) ?? 0n };
 }

@@ -1,7 +1,7 @@
 /** Reads what the kernel of a host says about the way of a pod's packets. Changes nothing, and needs no privilege. */
 import { existsSync, readFileSync } from "node:fs";
 import { HostSockets } from "../../../dataplane/netlink/host-sockets.ts";
-import { addressOf, attributeMap, bytes, NetlinkError, parseStructure, readText, readU32 } from "../../../dataplane/netlink/message.ts";
+import { addressOf, bytes, NetlinkError, parseStructure, readText, readU32 } from "../../../dataplane/netlink/message.ts";
 import type { Netlink } from "../../../dataplane/netlink/socket.ts";
 import { askForLink, getLink, IFINFOMSG_BYTES, parseLink } from "../../../dataplane/rtnetlink/link.ts";
 import { RTM_GETROUTE, RTMSG_BYTES, routePayload } from "../../../dataplane/rtnetlink/route.ts";
@@ -39,7 +39,7 @@ export function mtuOf(name: string): number | undefined {
 function endNamed(socket: Netlink, name: string): [string, EndFacts][] {
   const message = askForLink(socket, { name });
   if (message === undefined) return [];
-  const queue = readText(attributeMap(message.payload.subarray(IFINFOMSG_BYTES)).get(IFLA_QDISC)) ?? "";
+  const queue = readText(parseStructure(message, IFINFOMSG_BYTES).attributes.get(IFLA_QDISC)) ?? "";
   const [proxyArp, forwards] = ["proxy_arp", "forwarding"].map((word) => setting(`ipv4/conf/${name}/${word}`) === "1");
   return [[name, { mtu: parseLink(message).mtu, proxyArp: proxyArp === true, forwards: forwards === true, queue }]];
 }

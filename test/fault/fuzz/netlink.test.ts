@@ -13,6 +13,7 @@ import {
   u8,
   u32,
 } from "../../../dataplane/netlink/message.ts";
+import { messageFor, READERS } from "../../support/netlink-readers.ts";
 import { fuzz } from "./fuzz.ts";
 import { mutateBytes } from "./mutate.ts";
 
@@ -35,6 +36,13 @@ it("Fuzzing: whatever the bytes, a datagram is refused as malformed, or read wit
   };
   const { accepted, refused } = fuzz({ inputs: INPUTS, mutate: mutateBytes, answers: [NetlinkFormatError], run, count: 30_000 });
   expect(accepted).toBeGreaterThan(100);
+  expect(refused).toBeGreaterThan(100);
+});
+
+it.each(READERS.map((reader) => [reader.name, reader] as const))("Fuzzing: %s refuses a message as malformed, or reads it", (_, reader) => {
+  const message = messageFor(reader);
+  const run = (payload: Uint8Array) => reader.read({ ...message, payload });
+  const { refused } = fuzz({ inputs: [message.payload], mutate: mutateBytes, answers: [NetlinkFormatError], run, count: 20_000 });
   expect(refused).toBeGreaterThan(100);
 });
 
