@@ -3,7 +3,7 @@
 import { runAgent } from "../agent/agent.ts";
 import { AGENT, resolveOptions } from "../agent/start/options.ts";
 import type { Environment } from "../lib/cni/protocol.ts";
-import { namingPrivilege } from "../lib/errors/errors.ts";
+import { namingFault } from "../lib/errors/errors.ts";
 import { VERSION } from "./output.ts";
 import { runResident } from "./resident-flags.ts";
 
@@ -18,7 +18,7 @@ export function tortieNode(argv: readonly string[], env: Environment): Promise<n
         try {
           return await runAgent({ options: reread(), env, version: VERSION, reread });
         } catch (error) {
-          throw namingPrivilege(error);
+          throw namingFault(error);
         }
       },
     },

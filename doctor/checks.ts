@@ -1,6 +1,6 @@
 /** Runs a table of checks in its order, so that one that cannot look keeps no other from looking. */
 import { isDatastoreFailure } from "../lib/datastore/errors.ts";
-import { messageOf, namingPrivilege, TortieError } from "../lib/errors/errors.ts";
+import { messageOf, namingFault, TortieError } from "../lib/errors/errors.ts";
 import { type CheckResult, type Finding, failed, result, skipped } from "./report.ts";
 
 type Findings = readonly Finding[];
@@ -43,7 +43,7 @@ async function answered(object: string, look: () => Findings | Promise<Findings>
   try {
     return await look();
   } catch (thrown) {
-    return [couldNotLook(object, namingPrivilege(thrown))];
+    return [couldNotLook(object, namingFault(thrown))];
   }
 }
 

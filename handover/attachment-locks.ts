@@ -7,6 +7,8 @@
  * operation at a time.
  */
 import { TortieError } from "../lib/errors/errors.ts";
+import { systemErrorCode } from "../lib/system/errno.ts";
+import { isThere } from "../lib/system/files.ts";
 import { lockHolder, tryLockFile } from "../lib/system/flock.ts";
 
 /** Of a digest: 16^3 files. */
@@ -14,6 +16,9 @@ const DIGITS = 3;
 const WAIT_LIMIT_MS = 30_000;
 const SHORTEST_PAUSE_MS = 2;
 const LONGEST_PAUSE_MS = 50;
+
+/** Errors of a file system that takes no new file from anybody. */
+const CANNOT_BE_MADE: ReadonlySet<string> = new Set(["ENOSPC", "EDQUOT", "EROFS"]);
 
 /** A lock that this process has. */
 interface Held {
@@ -85,11 +90,21 @@ export class AttachmentLocks {
   }
 
   #lock(name: string): Held | undefined {
-    const lock = tryLockFile(this.#pathOf(name));
+    const lock = this.#tryFile(this.#pathOf(name));
     if (lock === undefined) return undefined;
     const held = { lock, holders: 0 };
     this.#held.set(name, held);
     return held;
+  }
+
+  /** A lock whose file cannot be made for want of room has no holder: a DEL must not fail because the run directory is full. */
+  #tryFile(path: string): Disposable | undefined {
+    try {
+      return tryLockFile(path);
+    } catch (error) {
+      if (!CANNOT_BE_MADE.has(systemErrorCode(error) ?? "") || isThere(path)) throw error;
+      return { [Symbol.dispose]: () => undefined };
+    }
   }
 
   #pathOf(name: string): string {

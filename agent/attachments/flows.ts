@@ -176,6 +176,8 @@ async function takeBack(error: unknown, known: EndpointRecord | undefined, recor
   const { served, records } = operation;
   if (isCommitted(record)) return;
   if (known !== undefined) {
+    // Memory first: on a file system without room the write fails, and what is there stays what it was.
+    records.keep(known);
     await records.write(known);
     return;
   }

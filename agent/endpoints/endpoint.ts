@@ -1,6 +1,8 @@
 /** Holds one endpoint in the agent's memory: its record, its state, its status log and its builds. */
 
 import type { EndpointRecord } from "../../handover/record.ts";
+import { messageOf } from "../../lib/errors/errors.ts";
+import { systemErrorCode } from "../../lib/system/errno.ts";
 import type { Clock } from "../../lib/system/waiting.ts";
 import { type Mendable, Mending, type MendingParts } from "./mending.ts";
 import { type Actor, judgeTransition, type State, type StatusCode, StatusLog, type StatusType } from "./status.ts";
@@ -53,12 +55,23 @@ export class Endpoint implements Mendable {
     return this.#record;
   }
 
-  /** Replaces the record, in memory and on disk. @returns it with its new time */
-  write(record: EndpointRecord): EndpointRecord {
+  /** Replaces the record, on disk and then in memory. @returns it with its new time @throws SystemError, and nothing has changed */
+  journal(record: EndpointRecord): EndpointRecord {
     const written = { ...record, updatedAt: this.#parts.clock.date().toISOString() };
     this.#parts.store.write(written);
     this.#record = written;
     return written;
+  }
+
+  /** Replaces the record; in memory alone where the file system refuses it. @returns it with its new time */
+  write(record: EndpointRecord): EndpointRecord {
+    try {
+      return this.journal(record);
+    } catch (error) {
+      if (systemErrorCode(error) === undefined) throw error;
+      this.note("Warning", "Other", `The record is not written: ${messageOf(error)}`);
+      return this.keep(record);
+    }
   }
 
   transition(to: State, reason: string, actor: Actor = "anybody"): boolean {

@@ -11,6 +11,7 @@ import type { AttachmentId } from "../../lib/cni/attachment-id.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";
 import type { Tasks } from "../../lib/resident/tasks.ts";
+import { systemErrorCode } from "../../lib/system/errno.ts";
 import { bootTimeMs } from "../../lib/system/libc.ts";
 import { endsWithin, withLimit } from "../../lib/system/waiting.ts";
 import { Endpoint, type EndpointParts } from "./endpoint.ts";
@@ -138,12 +139,14 @@ export class EndpointManager {
 
   /**
    * Writes the record, durable when it returns. If its phase says so, the removal begins: builds end, names are given up (A§5.10 step 1).
+   * A removal goes on without its journal: if this process is killed then, its successor finds the endpoint as it was. Its addresses are
+   * proven again before its link is made again, and the runtime repeats a DEL that had no answer.
    * @throws TortieError `link-delete-timeout` while a build that does not end may still make the link: the removal is repeated until then
    */
   async write(record: EndpointRecord): Promise<EndpointRecord> {
     const endpoint = this.#endpointOf(record);
+    if (!isDeleting(record)) return endpoint.journal(record);
     const written = endpoint.write(record);
-    if (!isDeleting(written)) return written;
     const error = await this.#beginRemoval(endpoint);
     if (error === undefined) return written;
     await this.retry(written, error);
@@ -174,7 +177,7 @@ export class EndpointManager {
   async commit(record: EndpointRecord): Promise<EndpointRecord> {
     const endpoint = this.#endpointOf(record);
     const committedAt = this.#options.clock.date().toISOString();
-    const written = endpoint.write({ ...record, phase: "ready", committedAt, committedBootMs: bootTimeMs() });
+    const written = endpoint.journal({ ...record, phase: "ready", committedAt, committedBootMs: bootTimeMs() });
     if (endpoint.state === "creating") endpoint.transition("waiting-for-identity", "Endpoint is known");
     if (endpoint.state === "waiting-for-identity") endpoint.transition("ready", "Attachment is committed");
     this.#table.show(endpoint);
@@ -187,8 +190,7 @@ export class EndpointManager {
     const endpoint = this.#endpointOf(record);
     const error = await this.#beginRemoval(endpoint);
     if (error !== undefined) return this.retry(record, error);
-    this.#options.store.discard(record.id);
-    this.#forget(endpoint);
+    await this.#drop(endpoint, () => this.#options.store.discard(record.id));
   }
 
   /** Finishes a removal when link, addresses and record in the store are gone (A§5.10 steps 3, 6 to 8). */
@@ -196,10 +198,20 @@ export class EndpointManager {
     const endpoint = this.#endpointOf(record);
     await this.#beginRemoval(endpoint);
     const { store, clock } = this.#options;
-    endpoint.transition("disconnected", "Endpoint is removed");
+    if (endpoint.state !== "disconnected") endpoint.transition("disconnected", "Endpoint is removed");
     // Happens while its file is in its place.
     endpoint.log.flush();
-    store.retire(record.id, clock.date().getTime());
+    await this.#drop(endpoint, () => store.retire(record.id, clock.date().getTime()));
+  }
+
+  /** Forgets an endpoint whose files go; while the file system refuses that, its removal is repeated. */
+  async #drop(endpoint: Endpoint, removeFiles: () => void): Promise<void> {
+    try {
+      removeFiles();
+    } catch (error) {
+      if (systemErrorCode(error) === undefined) throw error;
+      return this.retry(endpoint.record, error);
+    }
     this.#forget(endpoint);
   }
 

@@ -3,10 +3,11 @@
  * in `<id>/log.jsonl` so that it survives a restart and, in `gone/`, the endpoint itself (A§5.4). Writes once at the end of a turn of the
  * event loop whatever that turn added.
  */
-import { appendFileSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { appendFileSync, readFileSync } from "node:fs";
 import { field, isText, oneOf, parseObject } from "../../lib/json/decode.ts";
 import { systemErrorCode } from "../../lib/system/errno.ts";
 import { unlessMissing } from "../../lib/system/files.ts";
+import { writeWhole } from "../../lib/system/write-whole.ts";
 
 /** The states in the order of an endpoint's life. The words are the API's. */
 export const STATES = [
@@ -102,6 +103,7 @@ export class StatusLog {
   readonly #current = new Map<StatusType, StatusEntry>();
   /** Lines that the file lacks. */
   #unwritten = "";
+  /** Of the file; infinite where its end is cut or its lines are not all there, so that the next flush rewrites it. */
   #bytes = 0;
 
   /** @param path of the file; neither it nor its directory is there yet */
@@ -117,9 +119,7 @@ export class StatusLog {
       const entry = parseEntry(line);
       if (entry !== undefined) log.#remember(entry);
     }
-    log.#bytes = Buffer.byteLength(text);
-    // Otherwise what follows would be appended to the cut line.
-    if (text !== "" && !text.endsWith("\n")) log.#rewrite();
+    log.#bytes = text === "" || text.endsWith("\n") ? Buffer.byteLength(text) : Number.POSITIVE_INFINITY;
     return log;
   }
 
@@ -140,6 +140,7 @@ export class StatusLog {
       else appendFileSync(this.#path, lines, { mode: FILE_MODE });
     } catch (error) {
       if (systemErrorCode(error) === undefined) throw error;
+      this.#bytes = Number.POSITIVE_INFINITY;
     }
   }
 
@@ -179,8 +180,7 @@ export class StatusLog {
     const lines = this.#entries.map(lineOf);
     let bytes = lines.reduce((sum, line) => sum + Buffer.byteLength(line), 0);
     while (bytes > FILE_LIMIT_BYTES / 2 && lines.length > 1) bytes -= Buffer.byteLength(lines.shift() ?? "");
-    writeFileSync(`${this.#path}.tmp`, lines.join(""), { mode: FILE_MODE });
-    renameSync(`${this.#path}.tmp`, this.#path);
+    writeWhole(this.#path, lines.join(""), FILE_MODE, false);
     this.#bytes = bytes;
   }
 }

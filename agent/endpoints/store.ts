@@ -7,12 +7,13 @@
  * what follows it must not begin before it is done.
  */
 
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { basename, join } from "node:path";
 import type { EndpointRecord } from "../../handover/record.ts";
 import { decodeSettled, encodeRecord } from "../../handover/record.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
 import { systemErrorCode } from "../../lib/system/errno.ts";
+import { writeWhole } from "../../lib/system/write-whole.ts";
 
 const RECORD_FILE = "endpoint.json";
 const LOG_FILE = "log.jsonl";
@@ -60,15 +61,19 @@ export class RecordStore {
   /** Makes the endpoint's directory with its first record. @returns it @throws an error of node:fs, EEXIST when the id is in use */
   create(record: EndpointRecord): EndpointRecord {
     makeOwnDirectory(this.#directory(record.id));
-    this.write(record);
+    try {
+      this.write(record);
+    } catch (error) {
+      // An empty directory would keep the id from being given again.
+      this.discard(record.id);
+      throw error;
+    }
     return record;
   }
 
-  /** Replaces the record of an endpoint that has a directory. @throws an error of node:fs */
+  /** Replaces the record of an endpoint that has a directory. @throws SystemError */
   write(record: EndpointRecord): void {
-    const path = this.recordFile(record.id);
-    writeFileSync(`${path}.tmp`, encodeRecord(record), { mode: FILE_MODE });
-    renameSync(`${path}.tmp`, path);
+    writeWhole(this.recordFile(record.id), encodeRecord(record), FILE_MODE, false);
   }
 
   read(id: number): StoredRecord {
@@ -93,9 +98,17 @@ export class RecordStore {
     rmSync(this.#directory(id), { recursive: true, force: true });
   }
 
-  /** Puts an endpoint that has ended aside, where `explain` finds its record and its log. */
+  /**
+   * Puts an endpoint that has ended aside, where `explain` finds its record and its log; where the file system refuses that, removes it.
+   * @throws an error of node:fs when neither can be done: a successor would take the endpoint for one that is there
+   */
   retire(id: number, now: number): void {
-    this.#putAside(id, "gone", now);
+    try {
+      this.#putAside(id, "gone", now);
+    } catch (error) {
+      if (systemErrorCode(error) === undefined) throw error;
+      this.discard(id);
+    }
   }
 
   /** Keeps what could not be read for a person to look at (A§7.3 step 3). @returns where it is now */

@@ -35,7 +35,7 @@ import { type Tracing, tracedDataplane } from "../observe/tracing.ts";
 import { Configuration, datastoreKeys, nameOfNode } from "./configuration.ts";
 import { guardedDataplane, NamespaceCanary } from "./guarded-dataplane.ts";
 import type { AgentOptions } from "./options.ts";
-import { openState, PhaseFile, takeInstanceLock } from "./run-state.ts";
+import { openState, PhaseFile, roomCheck, takeInstanceLock } from "./run-state.ts";
 
 export interface AgentInput {
   readonly options: AgentOptions;
@@ -112,6 +112,7 @@ export async function openContext({ options, env, version, reread }: AgentInput)
       controllers: () => controllers.statuses(),
     }),
   );
+  health.health.add(roomCheck(run.path, phase));
   const cluster = clusterOf({ options, env, node, log, onAnswer: (...answer) => health.serverAnswered(...answer) });
   if (cluster !== undefined) {
     stack.use(cluster);

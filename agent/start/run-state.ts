@@ -3,7 +3,9 @@
  */
 import { readdirSync, renameSync, rmSync } from "node:fs";
 import type { AgentFile } from "../../handover/run-directory.ts";
-import { TortieError } from "../../lib/errors/errors.ts";
+import { messageOf, namingFault, TortieError } from "../../lib/errors/errors.ts";
+import { type Check, warningCheck } from "../../lib/resident/health.ts";
+import { systemErrorCode } from "../../lib/system/errno.ts";
 import { ifReadable, isThere, makeDirectories, readText } from "../../lib/system/files.ts";
 import { lockHolder, tryLockFile } from "../../lib/system/flock.ts";
 import { writeWhole } from "../../lib/system/write-whole.ts";
@@ -24,6 +26,8 @@ export class PhaseFile {
   readonly #path: string;
   readonly #about: Omit<AgentFile, "phase">;
   #phase: Phase = "starting";
+  /** Whether the file could not be written last time: it only informs, so the agent goes on. */
+  #isStale = false;
 
   constructor(path: string, about: Omit<AgentFile, "phase">) {
     this.#path = path;
@@ -41,10 +45,40 @@ export class PhaseFile {
     this.#write();
   }
 
+  writeIfStale(): void {
+    if (this.#isStale) this.#write();
+  }
+
   #write(): void {
     const file: AgentFile = { ...this.#about, phase: this.#phase };
-    writeWhole(this.#path, `${JSON.stringify(file, undefined, 2)}\n`, FILE_MODE);
+    try {
+      writeWhole(this.#path, `${JSON.stringify(file, undefined, 2)}\n`, FILE_MODE);
+      this.#isStale = false;
+    } catch (error) {
+      if (systemErrorCode(error) === undefined) throw error;
+      this.#isStale = true;
+    }
   }
+}
+
+/** As much as the largest record of an endpoint needs. */
+const PROBE = "\0".repeat(8192);
+
+/** Warns while no record of an endpoint can be written: ADDs are refused, DELs go on. Writes the phase when there is room again. */
+export function roomCheck(run: string, phase: Pick<PhaseFile, "writeIfStale">): Check {
+  const probe = `${run}/.room`;
+  return warningCheck("run-directory", () => {
+    try {
+      writeWhole(probe, PROBE, 0o600, false);
+      rmSync(probe, { force: true });
+      phase.writeIfStale();
+      return `${run} can be written`;
+    } catch (error) {
+      const named = namingFault(error);
+      const next = named instanceof TortieError ? named.next : "let the agent write that directory";
+      return { message: `no container can be added: ${messageOf(error)}`, next };
+    }
+  });
 }
 
 const STATE_MODE = 0o700;

@@ -5,7 +5,7 @@
 
 import picocolors from "picocolors";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
-import { type ErrorWord, messageOf, namingPrivilege, TortieError } from "../../lib/errors/errors.ts";
+import { type ErrorWord, messageOf, namingFault, TortieError } from "../../lib/errors/errors.ts";
 import { escapeControlsInLines, excerpt } from "../../lib/log/format.ts";
 import { systemErrorCode } from "../../lib/system/errno.ts";
 import { writeAll } from "../../lib/system/files.ts";
@@ -121,7 +121,7 @@ const USAGE_WORDS: readonly ErrorWord[] = ["subcommand-unknown", "argument-missi
 
 /** @returns the exit status: 2 for what is wrong with the command line, else 1 */
 export function reportError(terminal: Terminal, thrown: unknown): number {
-  const error = namingPrivilege(isDatastoreFailure(thrown, "unauthorized") ? refused(thrown) : thrown);
+  const error = namingFault(isDatastoreFailure(thrown, "unauthorized") ? refused(thrown) : thrown);
   const [word, next] = error instanceof TortieError ? [error.word, error.next] : [];
   if (terminal.json === true) printError(terminal, { word: word ?? null, message: messageOf(error), next: next ?? null });
   else {

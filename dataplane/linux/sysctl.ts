@@ -1,6 +1,5 @@
 /** Reads and writes kernel settings below /proc/sys. Those of the network belong to the namespace that the calling thread is in. */
-import { TortieError } from "../../lib/errors/errors.ts";
-import { systemErrorText } from "../../lib/system/errno.ts";
+import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { closeFile, ifReadable, O_WRONLY, openFile, readText, writeOnce } from "../../lib/system/files.ts";
 import type { Sysctl } from "../desired-state.ts";
 
@@ -17,10 +16,13 @@ export function readSysctl(path: string): string | undefined {
 export function writeSysctls(sysctls: readonly Sysctl[]): string[] {
   const failures: string[] = [];
   for (const sysctl of sysctls) {
-    const failure = write(sysctl);
-    if (failure === undefined) continue;
-    if (sysctl.required) throw new TortieError("sysctl-failed", failure);
-    failures.push(failure);
+    try {
+      write(sysctl);
+    } catch (cause) {
+      const failure = `failed to set ${fileOf(sysctl.path)} to ${sysctl.value}: ${messageOf(cause)}`;
+      if (sysctl.required) throw new TortieError("sysctl-failed", failure, { cause });
+      failures.push(failure);
+    }
   }
   return failures;
 }
@@ -30,20 +32,14 @@ export function differingSysctls(sysctls: readonly Sysctl[]): Sysctl[] {
   return sysctls.filter(({ path, value }) => readSysctl(path) !== value);
 }
 
-function write({ path, value }: Sysctl): string | undefined {
+/** @throws SystemError */
+function write({ path, value }: Sysctl): void {
   const file = fileOf(path);
-  let doing = "open";
+  const fd = openFile(file, O_WRONLY);
   try {
-    const fd = openFile(file, O_WRONLY);
-    try {
-      doing = "write";
-      if (writeOnce(fd, new TextEncoder().encode(value), file) !== value.length) return `failed to set ${file} to ${value}: short write`;
-      return undefined;
-    } finally {
-      closeFile(fd);
-    }
-  } catch (error) {
-    return `failed to set ${file} to ${value}: ${doing} ${file}: ${systemErrorText(error) ?? String(error)}`;
+    if (writeOnce(fd, new TextEncoder().encode(value), file) !== value.length) throw new Error("short write");
+  } finally {
+    closeFile(fd);
   }
 }
 

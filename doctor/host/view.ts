@@ -18,7 +18,7 @@ import type { NetworkConfig } from "../../lib/config/decode.ts";
 import { nodeName } from "../../lib/config/node-name.ts";
 import type { Datastore } from "../../lib/datastore/datastore.ts";
 import { openDatastore } from "../../lib/datastore/open.ts";
-import { namingPrivilege, TortieError } from "../../lib/errors/errors.ts";
+import { namingFault, TortieError } from "../../lib/errors/errors.ts";
 import type { ApiConfig } from "../../lib/kubernetes/config/api-config.ts";
 import { resolveApiConfig } from "../../lib/kubernetes/config/resolve.ts";
 import { isThere } from "../../lib/system/files.ts";
@@ -180,7 +180,7 @@ function ownListIn(file: string): OwnList | undefined {
   try {
     return { file, list: readConflist(file), config: configOfConflist(file) };
   } catch (error) {
-    const named = namingPrivilege(error);
+    const named = namingFault(error);
     // Whose list it is cannot be said.
     if (named instanceof TortieError && named.word === "privilege-missing") throw named;
     return undefined;

@@ -1,5 +1,5 @@
 /** Writes what a failed call prints on standard output: `{code, msg, details?}` (C§10). */
-import { type ErrorWord, ForeignCniError, messageOf, namingPrivilege, TortieError } from "../errors/errors.ts";
+import { type ErrorWord, ForeignCniError, messageOf, namingFault, TortieError } from "../errors/errors.ts";
 import { stringifyJson } from "../json/value.ts";
 import { escapeControlsInLines } from "../log/format.ts";
 import { Secrets } from "../log/secrets.ts";
@@ -40,7 +40,7 @@ export function describeError(error: unknown, secrets = new Secrets()): Describe
 function describe(error: unknown): DescribedError {
   if (error instanceof ForeignCniError)
     return { code: error.code, msg: error.message, details: error.details, word: undefined, next: undefined };
-  const named = namingPrivilege(error);
+  const named = namingFault(error);
   const ours = named instanceof TortieError ? named : new TortieError("internal", messageOf(error));
   const hint = `${ours.word}: ${ours.next}`;
   return {

@@ -70,6 +70,12 @@ export const ERROR_CATALOGUE = {
   "nodename-file-missing": "start the node agent that writes it, or set nodename_file_optional to true",
   "nodename-invalid": "write the node's name, alone, into the file that nodename_file names, or set nodename",
   "mtu-file-invalid": "let the node agent write the file again, or remove it and set mtu",
+  "descriptors-exhausted": {
+    code: 11,
+    next: "raise the limit of open files: LimitNOFILE= of the unit of tortie-node or of the container runtime, or fs.file-max of the host",
+  },
+  "disk-full": { code: 5, next: "make room on the file system that the message names: bytes (df PATH), inodes (df -i PATH) or the quota" },
+  "file-system-read-only": { code: 5, next: "let the file system that the message names be written: mount -o remount,rw PATH" },
   "privilege-missing": "run this as root (sudo); for root itself, or in a container, give it CAP_NET_ADMIN and CAP_SYS_ADMIN",
   "conflist-unreadable": "give the path of a network configuration list that this user may read",
   "conflist-invalid": "correct the key that the message names in that file",

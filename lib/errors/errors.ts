@@ -1,6 +1,6 @@
 /**
  * Says what goes wrong so that a person can act on it: the one class that carries the stable words of the catalogue, and one rule for what
- * failed for want of privilege.
+ * failed because of the process or the host: want of privilege, of room or of descriptors.
  */
 import { type ErrorWord, entryOf } from "./error-catalogue.ts";
 
@@ -54,21 +54,46 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-const EPERM = 1;
-const EACCES = 13;
+/**
+ * Word for a failed system call that says something about the process or the host, whatever it was about. `isDecisive`: it also replaces
+ * the word of the layers above, whose advice ("remove that file", "check that the kernel has the file") would do harm. Room and read-only
+ * file systems are not: "give a --cache-dir with room" knows the object.
+ */
+const WORDS_OF_FAULTS: Readonly<Record<string, { readonly word: ErrorWord; readonly isDecisive: boolean }>> = {
+  EPERM: { word: "privilege-missing", isDecisive: true },
+  EACCES: { word: "privilege-missing", isDecisive: true },
+  EMFILE: { word: "descriptors-exhausted", isDecisive: true },
+  ENFILE: { word: "descriptors-exhausted", isDecisive: true },
+  ENOSPC: { word: "disk-full", isDecisive: false },
+  EDQUOT: { word: "disk-full", isDecisive: false },
+  EROFS: { word: "file-system-read-only", isDecisive: false },
+};
+
+/** Errors of the kernel's netlink answers have the number alone, and their ENOSPC is about no disk. */
+const NAMES_OF_NUMBERS: Readonly<Record<number, string>> = { 1: "EPERM", 13: "EACCES", 23: "ENFILE", 24: "EMFILE" };
 
 /**
- * Chooses the error to tell: `privilege-missing` with the message of `error` where the kernel refused something for want of privilege, else
- * `error` itself. That is EPERM, or EACCES unless the process is root, anywhere among the causes: what failed first is the reason, and the
- * advice of the layers above it ("remove that file") would do harm.
+ * Chooses the error to tell: one with the message of `error` and the word of the system call that failed first, else `error` itself.
+ * EACCES of root is no want of privilege.
  *
  * @param effectiveUser user id of the process
  */
-export function namingPrivilege(error: unknown, effectiveUser: number | undefined = process.geteuid?.()): unknown {
-  if (!(error instanceof Error) || (error instanceof TortieError && error.word === "privilege-missing")) return error;
-  if (!causesOf(error).some((each) => isRefusal(each, effectiveUser === 0))) return error;
-  const details = error instanceof TortieError ? error.details : undefined;
-  return new TortieError("privilege-missing", error.message, { cause: error, ...(details !== undefined && { details }) });
+export function namingFault(error: unknown, effectiveUser: number | undefined = process.geteuid?.()): unknown {
+  if (!(error instanceof Error)) return error;
+  for (const cause of causesOf(error)) {
+    const name = nameOfFault(cause);
+    const fault = name === undefined || (name === "EACCES" && effectiveUser === 0) ? undefined : WORDS_OF_FAULTS[name];
+    if (fault === undefined || !(fault.isDecisive || !(error instanceof TortieError))) continue;
+    if (error instanceof TortieError && error.word === fault.word) return error;
+    const details = error instanceof TortieError ? error.details : undefined;
+    return new TortieError(fault.word, error.message, { cause: error, ...(details !== undefined && { details }) });
+  }
+  return error;
+}
+
+function nameOfFault(error: object): string | undefined {
+  if ("code" in error && typeof error.code === "string") return error.code;
+  return "errno" in error && typeof error.errno === "number" ? NAMES_OF_NUMBERS[Math.abs(error.errno)] : undefined;
 }
 
 /** Lists the error, what caused it, what caused that. Not `instanceof Error`: under Jest the errors of node:fs come from another realm. */
@@ -84,11 +109,3 @@ function causesOf(error: object): readonly object[] {
 
 /** A chain that leads back to itself ends here. */
 const MOST_CAUSES = 16;
-
-function isRefusal(error: object, isRoot: boolean): boolean {
-  const code = "code" in error && typeof error.code === "string" ? error.code : undefined;
-  // Errors of the kernel's netlink answers have the number alone.
-  const errno = "errno" in error && typeof error.errno === "number" ? Math.abs(error.errno) : undefined;
-  const [isPermission, isAccess] = code === undefined ? [errno === EPERM, errno === EACCES] : [code === "EPERM", code === "EACCES"];
-  return isPermission || (isAccess && !isRoot);
-}

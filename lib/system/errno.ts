@@ -52,6 +52,7 @@ const ERRNO: readonly (readonly [number, string, string])[] = [
   [113, "EHOSTUNREACH", "no route to host"],
   [114, "EALREADY", "operation already in progress"],
   [115, "EINPROGRESS", "operation now in progress"],
+  [122, "EDQUOT", "disk quota exceeded"],
 ];
 
 /** Gives the symbolic name, "EEXIST"; "errno 4242" for a number this table does not have. */

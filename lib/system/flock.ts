@@ -3,8 +3,7 @@
  * (I§1.8).
  */
 import { constants, readFileSync, statSync } from "node:fs";
-import { errnoName, errnoText } from "./errno.ts";
-import { closeFile, ifReadable, openMakingDirectories } from "./files.ts";
+import { closeFile, ifReadable, openMakingDirectories, SystemError } from "./files.ts";
 import { lastErrno, libc } from "./libc.ts";
 
 /** include/uapi/asm-generic/fcntl.h */
@@ -30,7 +29,7 @@ const PAUSE_MS = 5;
  * The file is created with mode 0600 and opened read-only, missing directories with mode 0755.
  *
  * @returns `undefined` when the lock is held already, by this process or another
- * @throws Error with the path when the file cannot be opened or locked
+ * @throws SystemError when the file cannot be opened or locked
  */
 export function tryLockFile(path: string): Disposable | undefined {
   return tryLock(path, LOCK_EX);
@@ -68,7 +67,7 @@ function held(fd: number): Disposable {
   };
 }
 
-/** @returns whether this call took the lock; `false` when another holder has it. @throws Error for every other failure */
+/** @returns whether this call took the lock; `false` when another holder has it. @throws SystemError for every other failure */
 function flock(fd: number, operation: number, path: string): boolean {
   for (;;) {
     if (libc().flock(fd, operation) === 0) return true;
@@ -76,7 +75,7 @@ function flock(fd: number, operation: number, path: string): boolean {
     if (errno === EWOULDBLOCK) return false;
     if (errno === EINTR) continue;
     closeFile(fd);
-    throw new Error(`cannot lock ${path}: ${errnoText(errno)} (${errnoName(errno)})`);
+    throw new SystemError("flock", path, errno);
   }
 }
 

@@ -2,9 +2,9 @@
  * A file that others read is replaced whole (design, invariant 8): a temporary file beside it, fsync, rename, fsync of the directory.
  * A reader sees the old content or the new one.
  */
-import { closeSync, fchmodSync, fsyncSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
+import { closeSync, fchmodSync, fsyncSync, openSync, rmSync } from "node:fs";
 import { errnoName } from "./errno.ts";
-import { directoryOf, SystemError } from "./files.ts";
+import { directoryOf, O_CREAT, O_EXCL, O_WRONLY, openFile, replaceFile, SystemError, writeAll } from "./files.ts";
 import { lastErrno, libc } from "./libc.ts";
 
 let written = 0;
@@ -12,14 +12,14 @@ let written = 0;
 /**
  * @param mode of the file, whatever the umask is
  * @param isDurable it must also survive the end of the machine's power, which costs the two fsync
- * @throws Error of node:fs
+ * @throws SystemError
  */
 export function writeWhole(path: string, text: string, mode: number, isDurable = true): void {
   // In the same directory, for rename(2); no two writers share a name.
   const draft = `${path}.${process.pid}-${++written}.tmp`;
   try {
     writeDraft(draft, text, mode, isDurable);
-    renameSync(draft, path);
+    replaceFile(draft, path);
   } catch (error) {
     rmSync(draft, { force: true });
     throw error;
@@ -28,10 +28,9 @@ export function writeWhole(path: string, text: string, mode: number, isDurable =
 }
 
 function writeDraft(path: string, text: string, mode: number, isDurable: boolean): void {
-  const fd = openSync(path, "wx", mode);
+  const fd = openFile(path, O_WRONLY | O_CREAT | O_EXCL, mode);
   try {
-    const bytes = new TextEncoder().encode(text);
-    for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at);
+    writeAll(fd, new TextEncoder().encode(text), path);
     fchmodSync(fd, mode);
     if (isDurable) fsyncSync(fd);
   } finally {
