@@ -35,7 +35,7 @@ import { type Tracing, tracedDataplane } from "../observe/tracing.ts";
 import { Configuration, datastoreKeys, nameOfNode } from "./configuration.ts";
 import { guardedDataplane, NamespaceCanary } from "./guarded-dataplane.ts";
 import type { AgentOptions } from "./options.ts";
-import { openState, PhaseFile, roomCheck, takeInstanceLock } from "./run-state.ts";
+import { openState, PhaseFile, roomCheck, takeInstanceLock, takeNamespaceLock } from "./run-state.ts";
 
 export interface AgentInput {
   readonly options: AgentOptions;
@@ -76,7 +76,7 @@ const TRACES_GRACE_MS = 500;
 
 /**
  * Makes what all parts share; disposing closes it, in reverse.
- * @throws TortieError `privilege-missing` naming the user and what it lacks; `agent-running` where another agent serves the run directory; what options that lead nowhere throw
+ * @throws TortieError `privilege-missing` naming the user and what it lacks; `agent-running` where another agent serves the host; what options that lead nowhere throw
  */
 export async function openContext({ options, env, version, reread }: AgentInput): Promise<AgentContext> {
   requirePrivileges();
@@ -85,8 +85,11 @@ export async function openContext({ options, env, version, reread }: AgentInput)
   const run = runDirectory(options["run-dir"]);
   makeDirectories(run.path, RUN_MODE);
   stack.use(takeInstanceLock(run.instanceLock));
+  const { lock, squatter } = await takeNamespaceLock();
+  stack.use(lock);
   const log = createAgentLog(options["log-level"], options["log-file"]);
   stack.defer(() => log.close());
+  if (lock === undefined) log.error("a program that is no agent keeps the name that tells agents of one host apart", { user: squatter });
   const giveUp = (message: string): never => {
     log.error(message);
     return exitNow(1);

@@ -1,5 +1,6 @@
 /**
- * Keeps in the run directory what an agent says of itself: the lock of the only one, its phase, and the state of one boot (A§0.2, A§0.3).
+ * Keeps what an agent says of itself: the locks of the only one of a run directory and of a host, its phase, and the state of one boot
+ * (A§0.2, A§0.3).
  */
 import { readdirSync, renameSync, rmSync } from "node:fs";
 import type { AgentFile } from "../../handover/run-directory.ts";
@@ -8,6 +9,7 @@ import { type Check, warningCheck } from "../../lib/resident/health.ts";
 import { systemErrorCode } from "../../lib/system/errno.ts";
 import { ifReadable, isThere, makeDirectories, readText } from "../../lib/system/files.ts";
 import { lockHolder, tryLockFile } from "../../lib/system/flock.ts";
+import { type LockOwner, namespaceLockOwner, tryLockNamespace } from "../../lib/system/namespace-lock.ts";
 import { writeWhole } from "../../lib/system/write-whole.ts";
 
 /** Takes flock(2) on `agent.lock` as long as the process lives. @throws TortieError `agent-running` when another agent has it */
@@ -15,6 +17,38 @@ export function takeInstanceLock(path: string): Disposable {
   const lock = tryLockFile(path);
   if (lock !== undefined) return lock;
   throw new TortieError("agent-running", `another agent serves this run directory: ${path} is held by ${lockHolder(path)}`);
+}
+
+const NAMESPACE_LOCK = "tortie-node";
+/** An agent that has just taken the name listens at once. */
+const TRIES = 5;
+const PAUSE_MS = 50;
+
+export interface NamespaceLock {
+  /** Nothing to release where somebody who is no agent keeps the name. */
+  readonly lock: Disposable | undefined;
+  /** User of the process that keeps the name, if that can be seen. */
+  readonly squatter?: number | undefined;
+}
+
+/**
+ * Takes the lock of the network namespace, whatever the run directory is: two agents would each remove the other's links and routes. A
+ * process of another user that is not root can be no agent, and must not keep one from starting.
+ * @throws TortieError `agent-running` when another agent has it
+ */
+export async function takeNamespaceLock(name = NAMESPACE_LOCK, user = process.geteuid?.()): Promise<NamespaceLock> {
+  let owner: LockOwner | undefined;
+  for (let tries = 0; tries < TRIES; tries++) {
+    const lock = tryLockNamespace(name);
+    if (lock !== undefined) return { lock };
+    owner = namespaceLockOwner(name);
+    if (owner !== undefined && [0, user].includes(owner.uid)) {
+      const who = owner.pid > 0 ? `pid ${owner.pid}` : "a process of another PID namespace";
+      throw new TortieError("agent-running", `another agent serves this host: ${who} holds the abstract socket @${name} of its network`);
+    }
+    await Bun.sleep(PAUSE_MS);
+  }
+  return { lock: undefined, squatter: owner?.uid };
 }
 
 export type Phase = AgentFile["phase"];

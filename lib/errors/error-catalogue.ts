@@ -204,7 +204,7 @@ export const ERROR_CATALOGUE = {
   "identities-off":
     "start the agent in a cluster with --endpoint-objects or with policy, or ask the API server: tortiectl identity list --kubeconfig FILE",
   "endpoint-removed": { code: 11, next: "call the operation again; the endpoint is being removed" },
-  "agent-running": "stop the agent that the message names, or give this one another --run-dir",
+  "agent-running": "stop the agent that the message names: a host has one, whatever its --run-dir",
   "agent-busy": { code: 11, next: "call the operation again after the time that the answer names" },
   "agent-starting": { code: 11, next: "call the operation again; tortiectl node status says what the agent waits for" },
   "agent-stopping": { code: 11, next: "call the operation again: the agent was asked to end, and the next one serves it" },

@@ -1,4 +1,6 @@
 /** A real agent's health: over its socket, on its port, and in STATUS. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { join } from "node:path";
 import { Agent } from "../../support/agent.ts";
 import { dualIpam, localConf } from "../../support/conf.ts";
@@ -11,6 +13,15 @@ const STOPPED_MS = 200;
 async function ask(node: Node, port: number, path: string, address = "127.0.0.1"): Promise<string> {
   const script = `exec 3<>/dev/tcp/${address}/${port}; printf 'GET ${path} HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3`;
   return (await node.run(["/bin/bash", "-c", script])).stdout;
+}
+
+/** Another program of the node that has a port. */
+async function listener(node: Node, port: number): Promise<Disposable> {
+  const script = `Bun.listen({ hostname: "0.0.0.0", port: ${port}, socket: { data() {} } }); console.log("listening")`;
+  const [file = "", ...args] = node.commandLine([process.execPath, "-e", script]);
+  const child = spawn(file, args, { stdio: ["ignore", "pipe", "inherit"] });
+  await once(child.stdout, "data");
+  return { [Symbol.dispose]: () => void child.kill("SIGKILL") };
 }
 
 // The cases wait for ports and probes beside each other, each on a node of its own.
@@ -100,8 +111,8 @@ describe("the health of an agent on the local store", () => {
 
   it.concurrent("S7: is told to probes over the socket, whoever has the port; a process that stands still is not alive", async () => {
     await using node = await Node.create();
-    await using _squatter = await Agent.start(node, { args: ["--health-port", "9879"] });
-    await using agent = await Agent.start(node, { args: ["--health-port", "9879"], runDir: "run2" });
+    using _squatter = await listener(node, 9879);
+    await using agent = await Agent.start(node, { args: ["--health-port", "9879"] });
     const probe = (...flags: readonly string[]) =>
       node.run([join(BIN_DIR, "tortiectl"), "node", "health", "--socket", agent.socket, ...flags]);
     expect(await probe("--live")).toMatchObject({ exit: 0, stdout: "live\n" });
@@ -115,9 +126,9 @@ describe("the health of an agent on the local store", () => {
 
   it.concurrent("does not keep the agent from starting when its port is taken, and is a finding then", async () => {
     await using node = await Node.create();
-    await using _first = await Agent.start(node, { args: ["--health-port", "9879"] });
-    await using second = await Agent.start(node, { args: ["--health-port", "9879"], runDir: "run2" });
-    const { json } = await second.request("GET", "/healthz");
+    using _squatter = await listener(node, 9879);
+    await using agent = await Agent.start(node, { args: ["--health-port", "9879"] });
+    const { json } = await agent.request("GET", "/healthz");
     expect(json).toMatchObject({ ready: true, state: "warning", findings: [expect.stringContaining("port 9879")] });
   });
 });

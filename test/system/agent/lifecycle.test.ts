@@ -1,4 +1,6 @@
 /** How the agent starts, is told things by signals, and ends (A§0.2, A§0.3, A§2.1). */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Agent } from "../../support/agent.ts";
@@ -18,6 +20,43 @@ describe("The agent's process", () => {
       stderr: expect.stringMatching(new RegExp(`agent\\.lock is held by pid ${agent.pid}.*agent-running`, "s")),
     });
     expect(await agent.request("GET", "/config")).toMatchObject({ status: 200 });
+  });
+
+  it("is the only one of its host, whatever its run directory: a second one ends at once, naming the first", async () => {
+    await using agent = await Agent.start(node);
+    const start = () =>
+      node.run([join(BIN_DIR, "tortie-node"), "--run-dir", join(node.dir, "other"), "--health-port", "0"], { env: {}, timeoutMs: 20_000 });
+    expect(await start()).toMatchObject({
+      exit: 1,
+      stderr: expect.stringMatching(new RegExp(`another agent serves this host: pid ${agent.pid} .*agent-running`, "s")),
+    });
+    expect(await agent.request("GET", "/config")).toMatchObject({ status: 200 });
+    await agent.kill();
+    await using _other = await Agent.start(node, { runDir: "other" });
+  });
+
+  it("starts beside an agent of another network namespace", async () => {
+    await using elsewhere = await Node.create();
+    await using _first = await Agent.start(elsewhere);
+    await using _second = await Agent.start(node);
+  });
+
+  it("starts although a user who can be no agent keeps its name", async () => {
+    const script = 'Bun.listen({ unix: "\\0tortie-node", socket: { data() {} } }); console.log("listening")';
+    const [file = "", ...args] = node.commandLine([
+      "/usr/bin/setpriv",
+      "--reuid",
+      "65534",
+      "--clear-groups",
+      process.execPath,
+      "-e",
+      script,
+    ]);
+    const squatter = spawn(file, args, { stdio: ["ignore", "pipe", "inherit"] });
+    await once(squatter.stdout, "data");
+    await using agent = await Agent.start(node);
+    expect(agent.log).toContain("keeps the name that tells agents of one host apart");
+    squatter.kill("SIGKILL");
   });
 
   it("ends with status 0 at SIGTERM: the socket goes, agent.json says so and stays", async () => {
