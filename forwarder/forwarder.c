@@ -18,7 +18,9 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CALLS "/run/tortie/cni.sock"
@@ -32,8 +34,11 @@ __attribute__((used)) static const char MARK[] = "TORTIE-FORWARDER " VERSION;
 enum { MAGIC = 0x494e4354, FRAME_VERSION = 1, CALL_LIMIT = 1 << 20, OUTPUT_LIMIT = 1 << 20 };
 enum { OWN_TORTIE_IPAM = 4, OWN_CALICO_IPAM = 8 };
 enum { DONE = 200, DO_IT_YOURSELF = 421, BUSY = 503 };
-/* The least agent_timeout_seconds: no call is late before, and from then on the program waits, which reads the configuration. */
-enum { QUIET_MS = 2000 };
+/*
+ * The least agent_timeout_seconds, for all waits until the first byte of the answer: no call is late before, and from then on the program
+ * waits, which reads the configuration. An answer that has begun is whole after the same time again.
+ */
+static const struct timespec EXCHANGE = {.tv_sec = 2};
 
 static struct {
   uint32_t magic;
@@ -98,7 +103,14 @@ static void restore_stdin(void) {
   if (lseek(copy, 0, SEEK_SET) < 0 || dup2(copy, 0) < 0) fail("dup2");
 }
 
+/* The program's runtime does not start in a directory that is deleted. In any other one a relative CNI_PATH keeps its meaning. */
+static void leave_deleted_directory(void) {
+  char path[PATH_MAX];
+  if (getcwd(path, sizeof path) == NULL && errno == ENOENT && chdir("/") < 0) fail("chdir /");
+}
+
 _Noreturn static void become_program(char *const argv[]) {
+  leave_deleted_directory();
   if (read_text != NULL) restore_stdin();
   execve(program, argv, environ);
   fail("execve");
@@ -179,25 +191,31 @@ static int connect_to_agent(void) {
   return fd > STDERR_FILENO && connect(fd, (struct sockaddr *)&address, sizeof address) == 0 ? fd : -1;
 }
 
-/* @return false when nothing happens for so long that somebody else is to wait */
-static bool is_awake(int fd, short events) { return poll(&(struct pollfd){.fd = fd, .events = events}, 1, QUIET_MS) != 0; }
+/*
+ * @param left which the kernel shortens by the time that was waited: the C library's own ppoll leaves it as it was
+ * @return false when nothing happens in that time
+ */
+static bool is_awake(int fd, short events, struct timespec *left) {
+  return syscall(SYS_ppoll, &(struct pollfd){.fd = fd, .events = events}, 1, left, NULL, 0) != 0;
+}
 
-static bool send_call(int agent, size_t length) {
+static bool send_call(int agent, size_t length, struct timespec *left) {
   for (const char *next = (const char *)&call; length > 0;) {
     ssize_t sent = send(agent, next, length, MSG_NOSIGNAL);
     if (sent > 0) next += sent, length -= (size_t)sent;
-    else if (errno != EINTR && (errno != EAGAIN || !is_awake(agent, POLLOUT))) return false;
+    else if (errno != EINTR && (errno != EAGAIN || !is_awake(agent, POLLOUT, left))) return false;
   }
   return true;
 }
 
-/* @return false where the connection ends before the whole answer has come, or what comes is no answer */
-static bool receive_answer(int agent, char *name) {
+/* @return false where the whole answer does not come in time or before the connection ends, or what comes is no answer */
+static bool receive_answer(int agent, char *name, struct timespec *left) {
   for (size_t length = 0, whole = ANSWER_HEADER; length < whole;) {
-    bool is_quiet = !is_awake(agent, POLLIN);
-    if (is_quiet && length == 0) let_program_wait(name, agent);
-    ssize_t got = is_quiet ? 0 : recv(agent, (char *)&answer + length, sizeof answer - length, 0);
+    bool is_late = !is_awake(agent, POLLIN, left);
+    if (is_late && length == 0) let_program_wait(name, agent);
+    ssize_t got = is_late ? 0 : recv(agent, (char *)&answer + length, sizeof answer - length, 0);
     if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) return false;
+    if (got > 0 && length == 0) *left = EXCHANGE;
     if (got > 0) length += (size_t)got;
     if (length < ANSWER_HEADER) continue;
     if (answer.magic != MAGIC || answer.version != FRAME_VERSION || answer.length > OUTPUT_LIMIT) return false;
@@ -220,7 +238,8 @@ int main(int argc, char *argv[]) {
   call.magic = MAGIC;
   call.version = FRAME_VERSION;
   call.stdin_length = (uint32_t)read_length;
-  if (!send_call(agent, CALL_HEADER + before + read_length) || !receive_answer(agent, argv[0])) become_program(argv);
+  struct timespec left = EXCHANGE;
+  if (!send_call(agent, CALL_HEADER + before + read_length, &left) || !receive_answer(agent, argv[0], &left)) become_program(argv);
   if (answer.status == DO_IT_YOURSELF || answer.status == BUSY) become_program(argv);
   signal(SIGPIPE, SIG_IGN);
   if (write_all(1, answer.output, answer.length)) return answer.status == DONE ? 0 : 1;

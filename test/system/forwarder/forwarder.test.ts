@@ -1,6 +1,8 @@
 /** The forwarder by itself: what it says to an agent, what it does with each answer, and when it becomes the program (docs/project/forwarder.md). */
+import { spawnSync } from "node:child_process";
 import { closeSync, openSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import type { Socket } from "node:net";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { decodeCall } from "../../../handover/decode-frame.ts";
 import { entryOf } from "../../../lib/errors/error-catalogue.ts";
@@ -174,6 +176,43 @@ print(answer[20:].decode(), sys.stdin.read(), any(path.endswith("/sandbox") for 
     const run = await folder.run({ env: { ...folder.variables, CNI_NETNS: sandbox }, stdin: "{1}" });
     expect(run).toEqual({ exit: 0, stdout: "late answer {1} True\n", stderr: "" });
     expect(folder.calls).toHaveLength(1);
+  });
+
+  it("gives an answer that drips two seconds in all, then becomes the program", async () => {
+    const whole = answerOf(200, "x".repeat(100));
+    const dripping = new Set<NodeJS.Timeout>();
+    await using folder = await folderWith((socket) => {
+      let at = 0;
+      const timer = setInterval(() => socket.write(whole.subarray(at, ++at)), 500);
+      dripping.add(timer);
+      socket.on("close", () => clearInterval(timer));
+    });
+    const began = performance.now();
+    const { stdout } = await folder.run();
+    expect({ stdout, isLate: performance.now() - began > 20_000 }).toEqual({ stdout: expect.stringContaining("program: "), isLate: false });
+    for (const timer of dripping) clearInterval(timer);
+  });
+
+  it("leaves a deleted working directory, where its program would not start, and no other one", async () => {
+    const deleted = join(tmpdir(), `tortie-deleted-${process.pid}`);
+    const run = async (directory: string, command: string) => {
+      const script = `mkdir -p ${directory} && cd ${directory} && ${command} && exec "$@"`;
+      await using folder = new ForwarderFolder(FORWARDER, '#!/bin/sh\necho "in $(readlink /proc/self/cwd)"\n');
+      return (await folder.run({ around: ["/bin/sh", "-c", script, "sh"] })).stdout;
+    };
+    expect(await run(deleted, `rmdir ${deleted}`)).toBe("in /\n");
+    expect(await run(deleted, "true")).toBe(`in ${deleted}\n`);
+    const script = `cd ${deleted} && rmdir ${deleted} && exec ${FORWARDER}`;
+    const real = spawnSync("/bin/sh", ["-c", script], {
+      env: { CNI_COMMAND: "VERSION" },
+      input: '{"cniVersion":"1.0.0"}',
+      encoding: "utf8",
+    });
+    expect({ exit: real.status, stderr: real.stderr, stdout: real.stdout }).toEqual({
+      exit: 0,
+      stderr: "",
+      stdout: expect.stringContaining("supportedVersions"),
+    });
   });
 
   it("finds its program after it was replaced itself", async () => {
