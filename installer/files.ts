@@ -2,6 +2,8 @@
  * Compares, copies and writes files whole that others read while they are replaced (design, invariant 8; C§9.3). A runtime may execute
  * the old file at the same moment: it keeps the one it has opened.
  */
+
+import { randomBytes } from "node:crypto";
 import {
   accessSync,
   chmodSync,
@@ -139,15 +141,9 @@ export function whyNotWritable(directory: string): string | undefined {
   }
 }
 
-/** Removes what an installer that died had begun to put at `target`. */
-export function removeRemains(target: string): void {
-  removeFile(temporaryOf(target));
-}
-
 /** Puts a file in place. Whatever fails, what was made until then goes: it may be what has filled the disk. */
 function makeAndPut(target: string, make: (temporary: string) => void): void {
   const temporary = temporaryOf(target);
-  removeFile(temporary);
   try {
     make(temporary);
     putInPlace(temporary, target);
@@ -157,9 +153,15 @@ function makeAndPut(target: string, make: (temporary: string) => void): void {
   }
 }
 
+/**
+ * This process's part of temporary names: random, so that another installer cannot put half of a file of this one into its place. Process
+ * ids will not do: two containers have the same. Tests that compare the system calls of two runs set it.
+ */
+const OWN = process.env.TORTIE_INSTALL_TEMPORARY ?? randomBytes(8).toString("hex");
+
 /** Makes a name that no runtime takes for a plugin or for a configuration, on the file system of the target. */
-function temporaryOf(target: string): string {
-  return `${target}.tmp`;
+export function temporaryOf(target: string): string {
+  return `${target}.${OWN}.tmp`;
 }
 
 function putInPlace(temporary: string, target: string): void {

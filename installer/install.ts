@@ -11,8 +11,9 @@ import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { directoryOf, isThere, readText, statusOf } from "../lib/system/files.ts";
 import { areEqual, copyWhole, removeWhole, whyNotWritable, writeWhole } from "./files.ts";
 import { assertInCluster, isInPod, kubeconfigPath, kubeconfigText, requestToken, type Token } from "./kubeconfig.ts";
+import { lockInstallation } from "./lock.ts";
 import { plannedList } from "./merge.ts";
-import { noteInstalled, readRecord, remember, writeRecord } from "./record.ts";
+import { noteInstalled, readRecord, recordPath, remember, writeRecord } from "./record.ts";
 import type { InstallSettings } from "./settings.ts";
 import { installTlsFiles, removeOtherTlsFiles, renderConflist, TLS_FILES, tlsDirectory } from "./template.ts";
 
@@ -36,13 +37,15 @@ export async function install(settings: InstallSettings, log: Log): Promise<Inst
 }
 
 async function installStepByStep(settings: InstallSettings, log: Log): Promise<Installed> {
-  const { netDir } = settings;
+  const { netDir, binDirs } = settings;
   const inPod = isInPod(settings);
   if (inPod) assertInCluster(settings.env);
   const reason = whyNotWritable(netDir);
   if (reason !== undefined) throw new TortieError("install-failed", `${netDir} cannot be written: ${reason}`);
+  using lock = lockInstallation([netDir, ...binDirs]);
   const executables = planExecutables(settings, log);
   remember(netDir, [...executables.map(({ target }) => target), ...filesOf(settings, inPod)]);
+  lock.removeRemains([...readRecord(netDir).files, recordPath(netDir), tlsDirectory(netDir)]);
   const tls = installTlsFiles(settings, log);
   const conflist = renderConflist(settings, tls);
   copyExecutables(executables, log);

@@ -11,7 +11,7 @@ import { isJsonObject, type JsonObject, type JsonValue, stringifyJson } from "..
 import { systemErrorCode } from "../lib/system/errno.ts";
 import { directoryOf, ifReadable, isThere, readText, statusOf } from "../lib/system/files.ts";
 import { exchangeNames } from "../lib/system/write-whole.ts";
-import { areEqual, copyWhole, PERMISSIONS, removeWhole, syncPath } from "./files.ts";
+import { areEqual, copyWhole, PERMISSIONS, removeWhole, syncPath, temporaryOf } from "./files.ts";
 import { defaultNodeName, type InstalledNames, type InstallSettings } from "./settings.ts";
 
 /** Names the TLS files that can be installed, by the variable that says where they are. */
@@ -175,13 +175,11 @@ export function removeOtherTlsFiles(netDir: string, given: ReadonlySet<string>, 
       if (!name.startsWith(".") && !given.has(name) && removeWhole(path)) log(`${path} removed: it is not given any more`);
     }
   }
-  removeTlsRemains(netDir);
+  removeEmptyTlsDirectory(netDir);
 }
 
-/** Removes the directory when nothing is in it, and what an installer that died had begun to put there. */
-export function removeTlsRemains(netDir: string): void {
+export function removeEmptyTlsDirectory(netDir: string): void {
   const directory = tlsDirectory(netDir);
-  rmSync(nextOf(directory), { recursive: true, force: true });
   if (isThere(directory) && readdirSync(directory).length === 0) rmdirSync(directory);
 }
 
@@ -191,9 +189,8 @@ export function removeTlsRemains(netDir: string): void {
  * @returns `false` where that cannot be: something is mounted on the directory, or the file system does not do it
  */
 function areReplacedTogether(tlsDir: string, target: string, given: readonly string[]): boolean {
-  const next = nextOf(target);
+  const next = temporaryOf(target);
   const before = statusOf(target);
-  rmSync(next, { recursive: true, force: true });
   try {
     mkdirSync(next, { mode: DIRECTORY_MODE });
     if (before !== undefined) {
@@ -212,10 +209,6 @@ function areReplacedTogether(tlsDir: string, target: string, given: readonly str
   } finally {
     rmSync(next, { recursive: true, force: true });
   }
-}
-
-function nextOf(directory: string): string {
-  return `${directory}.tmp`;
 }
 
 /** Follows symbolic links, which is what a mounted secret consists of. */

@@ -3,14 +3,15 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { isAttachmentAlias } from "../dataplane/alias.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
-import { ifReadable, isThere } from "../lib/system/files.ts";
+import { directoryOf, ifReadable, isThere } from "../lib/system/files.ts";
 import { type Clock, SYSTEM_CLOCK } from "../lib/system/waiting.ts";
-import { removeRemains, removeWhole } from "./files.ts";
+import { removeWhole } from "./files.ts";
 import type { Log } from "./install.ts";
 import { hasEndedToken } from "./kubeconfig.ts";
 import { isConflist } from "./lists.ts";
+import { type InstallationLock, lockInstallation } from "./lock.ts";
 import { dropFormer, hasFormer, type InstallRecord, isStillOurs, readFormer, readRecord, recordPath, restoreFormer } from "./record.ts";
-import { removeTlsRemains } from "./template.ts";
+import { removeEmptyTlsDirectory, tlsDirectory } from "./template.ts";
 
 /**
  * @param netDir where the record is
@@ -19,23 +20,32 @@ import { removeTlsRemains } from "./template.ts";
  * @throws TortieError `uninstall-failed`
  */
 export function uninstall(netDir: string, isDry: boolean, log: Log): readonly string[] {
-  return orNamed(() => undoAll(netDir, isDry, log));
+  return orNamed(() => {
+    if (isDry) return undoAll(netDir, log);
+    using lock = locked(netDir);
+    return undoAll(netDir, log, lock);
+  });
 }
 
-function undoAll(netDir: string, isDry: boolean, log: Log): readonly string[] {
+function locked(netDir: string): InstallationLock {
+  return lockInstallation([netDir, ...readRecord(netDir).files.map(directoryOf)]);
+}
+
+/** @param lock absent: nothing is removed */
+function undoAll(netDir: string, log: Log, lock?: InstallationLock): readonly string[] {
   const record = readRecord(netDir);
   const { files, formers } = record;
   const ours = [...inOrder(files.filter(isConflist)), ...files.filter((path) => !isConflist(path))];
   const noted = ours.filter((path) => isThere(path) || formers.includes(path));
   const undone = noted.filter((path) => isStillOurs(path, record));
   for (const path of noted) {
-    if (!isDry) undo(path, record, log);
+    if (lock !== undefined) undo(path, record, log);
     else if (!undone.includes(path)) log(`would leave ${path}, which was put there after the installation`);
     else log(`would ${formers.includes(path) ? "put back what was at" : "remove"} ${path}`);
   }
-  if (isDry) return undone;
-  for (const path of [...files, recordPath(netDir)]) removeRemains(path);
-  removeTlsRemains(netDir);
+  if (lock === undefined) return undone;
+  lock.removeRemains([...files, recordPath(netDir), tlsDirectory(netDir)]);
+  removeEmptyTlsDirectory(netDir);
   removeWhole(recordPath(netDir));
   return undone;
 }
@@ -48,6 +58,7 @@ function undoAll(netDir: string, isDry: boolean, log: Log): readonly string[] {
  */
 export function uninstallConflist(netDir: string, log: Log): void {
   orNamed(() => {
+    using _ = locked(netDir);
     const record = readRecord(netDir);
     const ours = record.files.filter(isConflist);
     const isElsewhere = (path: string) => isConflist(path) && (!ours.includes(path) || !isStillOurs(path, record));

@@ -8,6 +8,7 @@ import { messageOf } from "../lib/errors/errors.ts";
 import { isThere } from "../lib/system/files.ts";
 import { type Installed, install, installConflist, installKubeconfig, type Log } from "./install.ts";
 import { isInPod, kubeconfigPath, type Token } from "./kubeconfig.ts";
+import { lockInstallation } from "./lock.ts";
 import type { InstallSettings } from "./settings.ts";
 import { installTlsFiles, removeOtherTlsFiles, renderConflist } from "./template.ts";
 
@@ -88,6 +89,8 @@ export class InstallationWatch {
 
   #mendFiles(): Promise<void> {
     return this.#attempt("files of the installation", () => {
+      // Does not wait: the process has other work, and the next look comes.
+      using _ = lockInstallation([this.#settings.netDir], 0);
       const tls = installTlsFiles(this.#settings, this.#log);
       this.#remarks = installConflist(this.#settings, renderConflist(this.#settings, tls), this.#log, this.#remarks);
       removeOtherTlsFiles(this.#settings.netDir, tls, this.#log);

@@ -3,7 +3,7 @@
  * (I§1.8).
  */
 import { constants, readFileSync, statSync } from "node:fs";
-import { closeFile, ifReadable, openMakingDirectories, SystemError } from "./files.ts";
+import { closeFile, ifReadable, openFile, openMakingDirectories, SystemError } from "./files.ts";
 import { lastErrno, libc } from "./libc.ts";
 
 /** include/uapi/asm-generic/fcntl.h */
@@ -38,6 +38,14 @@ export function tryLockFile(path: string): Disposable | undefined {
 /** Does as `tryLockFile`, for a lock that any number of holders share. @returns `undefined` when it is held exclusively */
 export function tryShareFile(path: string): Disposable | undefined {
   return tryLock(path, LOCK_SH);
+}
+
+/** Does as `tryLockFile`, for a directory that is there, and makes nothing. */
+export function tryLockDirectory(path: string): Disposable | undefined {
+  const fd = openFile(path, constants.O_RDONLY | constants.O_DIRECTORY);
+  if (flock(fd, LOCK_EX | LOCK_NB, path)) return held(fd);
+  closeFile(fd);
+  return undefined;
 }
 
 function tryLock(path: string, kind: typeof LOCK_EX | typeof LOCK_SH): Disposable | undefined {

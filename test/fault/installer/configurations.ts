@@ -32,7 +32,12 @@ export abstract class Configuration {
     writeFileSync(join(host.root, "tortie"), `#!/bin/sh\n# TORTIE-FORWARDER ${version}\nexec "$0-main"\n`, { mode: 0o755 });
     const argv = ["install", "--force", "--net-dir", host.netDir, "--bin-dir", host.binDir, "--source", source];
     const { around, env } = await this.surroundings(host, version);
-    return host.run([...around, ...wrap, join(BIN_DIR, "tortiectl"), ...argv], { CNI_MTU: String(MTU[version]), ...env });
+    return host.run([...around, ...wrap, join(BIN_DIR, "tortiectl"), ...argv], {
+      CNI_MTU: String(MTU[version]),
+      // The operations of two runs are compared by their paths.
+      TORTIE_INSTALL_TEMPORARY: "0123456789abcdef",
+      ...env,
+    });
   }
 
   uninstall(host: Installation, wrap: readonly string[] = []): Promise<InstallRun> {

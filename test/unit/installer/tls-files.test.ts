@@ -70,13 +70,12 @@ describe("TLS files of etcd", () => {
     expect(host.said).toContain(`${join(directory(), "etcd-key")} removed: it is not given any more`);
   });
 
-  it("are no directory on a host without any, and take an empty one and what a killed installer began away", () => {
+  it("are no directory on a host without any, and take an empty one away", () => {
     expect(install()).toEqual(new Set());
     removeOtherTlsFiles(host.netDir, new Set(), host.log);
     expect(readdirSync(host.netDir)).toEqual([]);
 
-    for (const name of ["calico-tls", "calico-tls.tmp"]) mkdirSync(join(host.netDir, name));
-    writeFileSync(join(host.netDir, "calico-tls.tmp", "etcd-key"), "half");
+    mkdirSync(join(host.netDir, "calico-tls"));
     removeOtherTlsFiles(host.netDir, new Set(), host.log);
     expect(readdirSync(host.netDir)).toEqual([]);
   });

@@ -107,7 +107,8 @@ describe("What was put on the host after the installation", () => {
   it("is all that is left: neither the record nor what an installer that died had begun", async () => {
     await install(host.settings(), () => {});
     writeFileSync(join(host.netDir, "10-tortie.conflist.tmp"), "half");
-    mkdirSync(join(host.netDir, "calico-tls.tmp"));
+    writeFileSync(join(host.binDir, "tortie.0123456789abcdef.tmp"), "half");
+    for (const name of ["calico-tls.tmp", "calico-tls.0123456789abcdef.tmp"]) mkdirSync(join(host.netDir, name));
     writeFileSync(join(host.netDir, "99-other.conf"), "{}");
     uninstall(host.netDir, false, () => {});
     expect([readdirSync(host.netDir), readdirSync(host.binDir)]).toEqual([["99-other.conf"], []]);
