@@ -44,8 +44,9 @@ async function installStepByStep(settings: InstallSettings, log: Log): Promise<I
   if (reason !== undefined) throw new TortieError("install-failed", `${netDir} cannot be written: ${reason}`);
   using lock = lockInstallation([netDir, ...binDirs]);
   const executables = planExecutables(settings, log);
-  remember(netDir, [...executables.map(({ target }) => target), ...filesOf(settings, inPod)]);
-  lock.removeRemains([...readRecord(netDir).files, recordPath(netDir), tlsDirectory(netDir)]);
+  const paths = [...executables.map(({ target }) => target), ...filesOf(settings, inPod)];
+  lock.removeRemains([...readRecord(netDir).files, ...paths, recordPath(netDir), tlsDirectory(netDir)]);
+  remember(netDir, paths);
   const tls = installTlsFiles(settings, log);
   const conflist = renderConflist(settings, tls);
   copyExecutables(executables, log);

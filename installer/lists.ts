@@ -1,16 +1,17 @@
-/** Knows the network configurations of a directory, as runtimes read them. */
+/** Lists the network configurations of a directory, as runtimes do. */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
+import { formOf } from "../lib/cni/runtime/conflist.ts";
 import { isThere } from "../lib/system/files.ts";
 
-/** Knows the files that libcni reads (libcni/conf.go, ConfFiles). */
+/** Says whether runtimes read a file of this name. */
 export function isConflist(path: string): boolean {
-  return /\.(conf|conflist|json)$/.test(path);
+  return formOf(path) !== undefined;
 }
 
 /** Lists them in the order of runtimes, which take the first one (libcni; containerd's and CRI-O's default). */
 export function conflistsIn(directory: string): readonly string[] {
   if (!isThere(directory)) return [];
-  const names = readdirSync(directory).filter(isConflist);
-  return names.sort().map((name) => join(directory, name));
+  const files = readdirSync(directory, { withFileTypes: true }).filter((entry) => !entry.isDirectory() && isConflist(entry.name));
+  return files.map(({ name }) => join(directory, name)).sort();
 }

@@ -1,6 +1,7 @@
 /** Looks beforehand for what this host lacks by itself and for the conflist: each finding says what will not work, and what to do. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
+import { whyRefused } from "../lib/cni/runtime/conflist.ts";
 import { isJsonObject, type JsonObject } from "../lib/json/value.ts";
 import { ifReadable, isExecutable, isThere } from "../lib/system/files.ts";
 import { isInPod } from "./kubeconfig.ts";
@@ -67,8 +68,12 @@ function plugins({ binDirs, pluginSource }: Subject): readonly Finding[] {
 
 function earlierLists({ netDir, confName, oldConfName }: Subject): readonly Finding[] {
   const earlier = conflistsIn(netDir).filter((path) => basename(path) < confName && basename(path) !== oldConfName);
-  const message = `comes before ${confName} in order: runtimes take it instead; move it away`;
-  return earlier.map((subject) => ({ severity: "warning", subject, message }));
+  return earlier.map((subject) => {
+    const refused = whyRefused(subject);
+    const instead =
+      refused === undefined ? "runtimes take it instead" : `containerd stops at it, CRI-O passes it over (${refused.message})`;
+    return { severity: "warning", subject, message: `comes before ${confName} in order: ${instead}; move it away` };
+  });
 }
 
 function list(directory: string): readonly string[] {
@@ -79,7 +84,7 @@ function text(path: string): string {
   return ifReadable(() => readFileSync(path, "utf8")) ?? "";
 }
 
-type Places = Pick<InstallSettings, "netDir" | "hostNetDir" | "serviceAccount">;
+type Places = Pick<InstallSettings, "netDir" | "hostNetDir" | "serviceAccount" | "confName">;
 
 /** Names a list without any server, for hosts that lack one. */
 const LOCAL = "manifests/conflist/10-tortie-local.conflist";
@@ -88,6 +93,8 @@ const LOCAL = "manifests/conflist/10-tortie-local.conflist";
 export function needsOfList(text: string, places: Places): readonly Finding[] {
   const main = listOf(text)?.main;
   if (main === undefined) return [];
+  const refused = whyRefused(places.confName, text);
+  if (refused !== undefined) return [{ severity: "missing", subject: "list", message: `${refused.message}: ${refused.next}` }];
   switch (main.datastore_type) {
     case "local":
       return [];

@@ -6,7 +6,7 @@ import { lookUpPlugin } from "../../lib/cni/plugin-file.ts";
 import { isAtLeast } from "../../lib/cni/request.ts";
 import { ResultCache } from "../../lib/cni/runtime/cache.ts";
 import { status } from "../../lib/cni/runtime/chain.ts";
-import { readConflist } from "../../lib/cni/runtime/conflist.ts";
+import { readConflist, whyRefused } from "../../lib/cni/runtime/conflist.ts";
 import { pluginRunner, versionAsker } from "../../lib/cni/runtime/run-plugin.ts";
 import { ifReadable, readText } from "../../lib/system/files.ts";
 import { runProgram } from "../../lib/system/run-program.ts";
@@ -32,6 +32,11 @@ export function firstList(view: HostView): readonly Finding[] {
         next: INSTALL,
       }),
     ];
+  const refused = whyRefused(first);
+  if (refused !== undefined) {
+    const message = `it comes first, and runtimes refuse it: containerd has no network then, CRI-O takes the next one: ${refused.message}`;
+    return [failed(first, message, { word: refused.word, next: refused.next })];
+  }
   if (own === undefined) return [failed(netDir, `no list has Tortie's plugin; runtimes take ${nameOf(first)}`, { next: INSTALL })];
   if (own.file === first) return [well(first, "runtimes take this list")];
   if (typesIn(first).some((type) => META_PLUGINS.includes(type)))

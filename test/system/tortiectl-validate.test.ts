@@ -15,7 +15,11 @@ function list(cniVersion: string, ...others: readonly object[]): string {
 }
 
 async function validate(node: Node, text: string, ...args: readonly string[]) {
-  const file = join(node.dir, "pods.conflist");
+  return validateNamed("pods.conflist", node, text, ...args);
+}
+
+async function validateNamed(name: string, node: Node, text: string, ...args: readonly string[]) {
+  const file = join(node.dir, name);
   writeFileSync(file, text);
   const run = await node.run([join(BIN_DIR, "tortiectl"), "validate", file, ...args], { env: ENV });
   return { ...run, stdout: run.stdout.replaceAll(node.dir, "DIR") };
@@ -30,6 +34,16 @@ describe("tortiectl validate", () => {
     const run = await validate(node, list("1.0.0", { type: "portmap", capabilities: { portMappings: true } }), ...PLUGINS);
 
     expect(run).toMatchObject({ exit: 0, stdout: "1 file: 0 errors, 0 warnings\n", stderr: "" });
+  });
+
+  it.each([
+    ["pods.conf", list("1.0.0")],
+    ["pods.json", list("1.0.0")],
+    ["pods.conflist", JSON.stringify({ cniVersion: "1.0.0", name: "pods", type: "tortie" })],
+  ])("refuses in %s the form that runtimes do not read there", async (name, text) => {
+    const run = await validateNamed(name, node, text);
+
+    expect(run).toMatchObject({ exit: 1, stdout: expect.stringMatching(/which runtimes read from .* alone/) });
   });
 
   it("finds the plugin that does not speak the list's version, and the one that is not there", async () => {

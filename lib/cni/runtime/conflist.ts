@@ -33,6 +33,42 @@ export interface Conflist {
 }
 
 /**
+ * Form in which runtimes read a file, by the ending of its name; `undefined` for one that they do not read (libcni/conf.go, ConfFiles,
+ * ConfListFromFile and ConfFromFile, as go-cni's loadFromConfDir and ocicni's loadNetworks call them).
+ */
+export function formOf(path: string): "list" | "plugin" | undefined {
+  if (path.endsWith(".conflist")) return "list";
+  return /\.(conf|json)$/.test(path) ? "plugin" : undefined;
+}
+
+/** @throws KeyError `conflist-invalid` when runtimes refuse the file because it holds the other form */
+function assertForm(file: string, config: JsonObject): void {
+  const [form, isList, isPlugin] = [formOf(file), config.plugins !== undefined, typeof config.type === "string" && config.type !== ""];
+  if (form === "plugin" && isList && !isPlugin) {
+    const next = "give the file a name that ends with .conflist";
+    throw new KeyError("conflist-invalid", `${file}: holds a list of plugins, which runtimes read from a .conflist alone`, "", { next });
+  }
+  if (form === "list" && !isList && isPlugin) {
+    const next = 'put the plugin into a list ("plugins": […]), or give the file a name that ends with .conf';
+    throw new KeyError("conflist-invalid", `${file}: holds one plugin, which runtimes read from a .conf or .json alone`, "", { next });
+  }
+}
+
+/**
+ * @param text of the file, where it is not there yet
+ * @returns the error for which every runtime refuses the file, if any: no JSON, or the other form. Its values are not judged
+ */
+export function whyRefused(file: string, text?: string): TortieError | undefined {
+  try {
+    assertForm(file, parseObject(file, text ?? readText(file)));
+    return undefined;
+  } catch (error) {
+    if (error instanceof TortieError) return error;
+    throw error;
+  }
+}
+
+/**
  * Reads and checks a list.
  * @throws TortieError `conflist-unreadable`, `conflist-invalid`
  */
@@ -47,9 +83,10 @@ export function readConflist(file: string): Conflist {
  */
 export function parseConflist(file: string, text: string): Conflist {
   const config = parseObject(file, text);
+  assertForm(file, config);
+  const isPlugin = formOf(file) === "plugin" || (config.plugins === undefined && config.type !== undefined);
   const name = networkName(file, config);
-  const plugins =
-    config.plugins === undefined && config.type !== undefined ? [pluginConf(file, "", config)] : pluginsOf(file, name, config);
+  const plugins = isPlugin ? [pluginConf(file, "", config)] : pluginsOf(file, name, config);
   return {
     file,
     text,

@@ -23,6 +23,15 @@ describe("lists and plugins", () => {
     await host.sh(`${commandIn(taken?.next, /mv \S+/)} ${host.node.dir}`);
     expect(earlier).toContain("00-bridge.conf");
     expect(await host.says("first-list")).toEqual(WELL);
+    const list = JSON.stringify({ cniVersion: "1.0.0", name: "b", plugins: [{ type: "bridge" }] });
+    for (const [name, content] of [
+      ["00-list.conf", list],
+      ["00-one.conflist", JSON.stringify({ cniVersion: "1.0.0", name: "b", type: "bridge" })],
+    ]) {
+      const file = host.file(name ?? "", content ?? "");
+      expect(await host.says("first-list")).toEqual(finding("failed", /it comes first, and runtimes refuse it/, /a name that ends with/));
+      rmSync(file);
+    }
   });
 
   it.concurrent("other-lists: one of another network behind ours", async () => {

@@ -58,7 +58,12 @@ describe("A list that this installer has not written", () => {
 });
 
 describe("What a list needs", () => {
-  const places = () => ({ netDir: directory.path, hostNetDir: "/etc/cni/net.d", serviceAccount: join(directory.path, "account") });
+  const places = () => ({
+    netDir: directory.path,
+    hostNetDir: "/etc/cni/net.d",
+    serviceAccount: join(directory.path, "account"),
+    confName: "10-tortie.conflist",
+  });
   const severity = (main: Readonly<Record<string, unknown>>) => needsOfList(listOf("n", main), places()).map((one) => one.severity);
   const BY_KUBECONFIG = { datastore_type: "kubernetes", kubernetes: { kubeconfig: "/etc/cni/net.d/calico-kubeconfig" } };
 

@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { readConflist } from "../../../../../lib/cni/runtime/conflist.ts";
+import { readConflist, whyRefused } from "../../../../../lib/cni/runtime/conflist.ts";
 import { fresh, TemporaryDirectory } from "../../../../support/fixtures.ts";
 
 const PLUGINS = [{ type: "one" }, { type: "two" }];
@@ -44,7 +44,7 @@ describe("a network configuration list", () => {
   });
 
   it("may be a single plugin's configuration", () => {
-    const list = readConflist(write({ cniVersion: "0.4.0", name: "podnet", type: "one", mtu: 9000 }));
+    const list = readConflist(write({ cniVersion: "0.4.0", name: "podnet", type: "one", mtu: 9000 }, "net.conf"));
 
     expect(list).toMatchObject({ name: "podnet", cniVersion: "0.4.0", disableCheck: false, disableGc: false });
     expect(list.plugins.map((plugin) => plugin.netconf.mtu)).toEqual([9000]);
@@ -94,6 +94,30 @@ describe("a network configuration list", () => {
     expect(() => readConflist(file)).toThrow(
       expect.objectContaining({ word: "conflist-invalid", message: expect.stringContaining(`${file}: ${problem}`) }),
     );
+  });
+
+  it.each([
+    ["net.conf", { name: "n", plugins: PLUGINS }, /holds a list of plugins, which runtimes read from a \.conflist alone/],
+    ["net.json", { name: "n", plugins: PLUGINS }, /holds a list of plugins/],
+    ["net.conflist", { name: "n", type: "one" }, /holds one plugin, which runtimes read from a \.conf or \.json alone/],
+    ["net.conf", { name: "n" }, /type: the plugin's name is missing/],
+  ])("in %s is refused where runtimes refuse it: %j", (name, content, problem) => {
+    const file = write(content, name);
+    expect(() => readConflist(file)).toThrow(problem);
+    const byForm = whyRefused(file)?.message ?? "";
+    expect(byForm === "" || problem.test(byForm)).toBe(true);
+  });
+
+  it.each([
+    ["net.conf", { name: "n", type: "one", plugins: PLUGINS }, ["one"]],
+    ["net.json", { name: "n", type: "one" }, ["one"]],
+    ["net.conflist", { name: "n", type: "one", plugins: PLUGINS }, ["one", "two"]],
+    ["net", { name: "n", type: "one" }, ["one"]],
+    ["other", { name: "n", plugins: PLUGINS }, ["one", "two"]],
+  ])("in %s is what runtimes read from it: %j", (name, content, types) => {
+    const file = write(content, name);
+    expect(whyRefused(file)).toBeUndefined();
+    expect(readConflist(file).plugins.map(({ type }) => type)).toEqual(types);
   });
 
   it("that cannot be read is an error with its path", () => {
