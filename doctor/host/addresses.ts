@@ -1,8 +1,13 @@
 /** Judges the addresses of the datastore that this host's list names: whether the next pod gets one, and whether what is stored agrees. */
-import { systemClock } from "../../ipam-plugin/host.ts";
+import { isAttachmentAlias } from "../../dataplane/alias.ts";
+import { createIpamHost, systemClock } from "../../ipam-plugin/host.ts";
 import type { Finding as Shortage } from "../../ipam-plugin/status.ts";
+import { type Address, bitsOf, formatAddress } from "../../lib/addresses/address.ts";
+import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
 import type { Datastore } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
+import { isThere } from "../../lib/system/files.ts";
 import { check } from "../check.ts";
 import { abridged } from "../checks.ts";
 import { nextStep, type Problem } from "../problem.ts";
@@ -39,6 +44,55 @@ export async function stored(view: HostView): Promise<readonly Finding[]> {
     if (!isDatastoreFailure(error, "unauthorized")) throw error;
     return [skipped(datastore.description, "the plugins' account may not list what is compared: tortiectl doctor --cluster does")];
   }
+}
+
+/** Address that a host route leads to, and the host end of an attachment that it leads through. */
+export interface RoutedAddress {
+  readonly end: string;
+  readonly address: Address;
+}
+
+/** Compares the routes of pods with the grants of the local store, which may have been lost under running pods. */
+export async function grants(view: HostView): Promise<readonly Finding[]> {
+  const own = view.ownList();
+  const isLocal = own !== undefined && chooseDatastore(own.config, view.options.env) === "local";
+  if (!isLocal || !["tortie-ipam", "calico-ipam"].includes(own.config.ipam.type)) {
+    return [skipped("interfaces of pods", "no local store of this host's list grants addresses")];
+  }
+  const { datastorePath } = own.config;
+  const names = new Map(view.links().flatMap(({ index, name, alias }) => (isAttachmentAlias(alias) ? [[index, name]] : [])));
+  const routed = view.routes().flatMap(({ index, destination: { address, length } }) => {
+    const end = names.get(index);
+    return end === undefined || length !== bitsOf(address.family) ? [] : [{ end, address }];
+  });
+  const granted = isThere(datastorePath) ? await grantedOf(routed, (await view.store()).datastore) : new Set<string>();
+  return judgeGrants(routed, granted, datastorePath);
+}
+
+/** @returns the granted ones of the addresses, as text */
+async function grantedOf(routed: readonly RoutedAddress[], datastore: Datastore): Promise<ReadonlySet<string>> {
+  const { allocator } = createIpamHost({ datastore, log: { error() {} } });
+  const granted = new Set<string>();
+  for (const { address } of routed) {
+    try {
+      if ((await allocator.attributesOf(address)) !== undefined) granted.add(formatAddress(address));
+    } catch (error) {
+      if (!(error instanceof TortieError) || error.word !== "address-outside-pools") throw error;
+    }
+  }
+  return granted;
+}
+
+/** @param granted addresses of the store, as text */
+export function judgeGrants(routed: readonly RoutedAddress[], granted: ReadonlySet<string>, store: string): readonly Finding[] {
+  const lost = routed.filter(({ address }) => !granted.has(formatAddress(address)));
+  if (lost.length === 0) return [well(store, "it grants every address that a route of a pod leads to")];
+  const next = "stop the container and start it again, or put a backup of the store in its place (docs/explanation/datastores.md)";
+  const found = lost.map(({ end, address }) => {
+    const message = `its address ${formatAddress(address)} is not granted by ${store}: an ADD that is given it fails`;
+    return failed(`interface ${end}`, message, { word: "address-not-assigned", next });
+  });
+  return abridged(found, "interfaces of pods");
 }
 
 /** Compares blocks, affinities, handles and endpoints, as `tortiectl ipam check` does. @param unreadable what lists had to leave out */

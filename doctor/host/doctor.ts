@@ -1,7 +1,7 @@
 /** Asks everything that can be known about a host on the host itself. The table is the order of the screen; docs/reference/doctor.md explains it. */
 import { type Check, row, runChecks } from "../checks.ts";
 import type { Report } from "../report.ts";
-import { pools, stored } from "./addresses.ts";
+import { grants, pools, stored } from "./addresses.ts";
 import { agentHealth, agentSocket, agentVersion } from "./agent.ts";
 import { hostEndsUp, mtu, outside, podRoutes, podSettings, reversePath } from "./links.ts";
 import { chainedPlugins, firstList, installedVersion, listContent, otherLists, pluginStatus, token } from "./lists.ts";
@@ -32,6 +32,7 @@ export const HOST_CHECKS: readonly Check<HostView>[] = [
   row("agent", "agent-version", "agent", agentVersion),
   row("addresses", "pools", "datastore", pools),
   row("addresses", "ipam-check", "datastore", stored),
+  row("addresses", "grants", "interfaces of pods", grants),
   row("pods", "interfaces", "interfaces of pods", hostEndsUp),
   row("pods", "routes", "interfaces of pods", podRoutes),
   row("pods", "default-route", "route to the outside", outside),

@@ -1,5 +1,5 @@
 /** `tortiectl doctor` on a real host: each check finds what was broken, and is well again once somebody did what its next step says. */
-import { mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { runHostDoctor } from "../../../doctor/host/doctor.ts";
 import { commandIn, DoctorNode, finding, rowsOf, WELL } from "../../support/doctor.ts";
@@ -133,6 +133,21 @@ describe("interfaces of pods", () => {
     expect([noRoute]).toEqual(finding("warning", /no route leads to it/));
     await host.sh(commandIn(noRoute?.next, /ip route replace ADDRESS dev \S+ scope link/).replace("ADDRESS", address));
     expect(await host.says("routes")).toEqual(WELL);
+  });
+
+  it("grants: a local store that is lost, or that another one has replaced, under a running pod", async () => {
+    const { link, address } = await host.pod();
+    expect(await host.says("grants")).toEqual(WELL);
+    const store = host.node.datastorePath;
+    const files = ["", "-wal", "-shm"].filter((ending) => existsSync(store + ending));
+    for (const ending of files) renameSync(store + ending, `${store}.kept${ending}`);
+    const lost = finding("failed", new RegExp(`its address ${address} is not granted by ${store}`), /start it again/);
+    expect(await host.says("grants")).toEqual(lost);
+    // STATUS, which doctor asks too, has made an empty one.
+    for (const ending of ["", "-wal", "-shm"]) rmSync(store + ending, { force: true });
+    for (const ending of files) renameSync(`${store}.kept${ending}`, store + ending);
+    expect(await host.says("grants")).toEqual(WELL);
+    expect(link).toMatch(/^cali/);
   });
 
   it("default-route: a host that lost its own, beside a cluster and alone", async () => {
