@@ -6,6 +6,10 @@ import type { ClusterWorld } from "./world.ts";
 const WRITES = ["POST", "PUT", "PATCH", "DELETE"];
 const LONGEST_STOP_MS = 6_000;
 const LONGEST_DELAY_MS = 2_000;
+/** Within it a client has read what its kubeconfig names now. */
+const RENEWAL_MS = 6_000;
+/** Of IPv4, in a pool of 256 addresses. */
+const BLOCK_SIZES = [24, 25, 26, 27, 28, 29] as const;
 /** Kinds whose writes decide what a pod has. */
 const DECISIVE = ["ipamblocks", "ipamhandles", "blockaffinities", "/pods/"] as const;
 
@@ -21,6 +25,8 @@ export const CLUSTER_EPISODES: readonly Episode<ClusterWorld>[] = [
   { name: "pods are deleted while the agent is away", faults: 2, play: deletedMeanwhile },
   { name: "a pod's sandbox is made anew", faults: 1, play: sandboxAnew },
   { name: "a DEL while neither agent nor server is there", faults: 2, play: alone },
+  { name: "the block size of a pool in use is changed (R2)", faults: 1, play: blockSizeChanged },
+  { name: "the server's authority is replaced in place (N5)", faults: 1, play: authorityReplaced },
 ];
 
 async function frozenWatches(world: ClusterWorld): Promise<readonly string[]> {
@@ -89,7 +95,7 @@ async function refused(world: ClusterWorld): Promise<readonly string[]> {
   world.proxy.on({ times: Number.POSITIVE_INFINITY }, { kind: "answer", status });
   world.proxy.breakConnections();
   await busy(world, { mayFail: true });
-  await world.collect([...world.containers], "auto", true);
+  await world.collect([...world.containers], "require", true);
   if (world.random() < 0.5) await world.restartAgent("local");
   await Bun.sleep(world.below(LONGEST_DELAY_MS));
   return world.quiet();
@@ -101,12 +107,12 @@ async function collectedSlowly(world: ClusterWorld): Promise<readonly string[]> 
 }
 
 async function deletedMeanwhile(world: ClusterWorld): Promise<readonly string[]> {
-  const [gone, anew] = [await world.start(), await world.start({ mode: world.oneOf("auto", "off") })];
+  const [gone, anew] = [await world.start(), await world.start({ mode: world.oneOf("require", "off") })];
   await world.killAgent();
   for (const one of [gone, anew]) if (one !== undefined) await world.deletePod(one);
   if (anew !== undefined) await world.createPodAnew(anew);
   // The runtime knows of it before the agent does, or after.
-  if (gone !== undefined && world.random() < 0.5) await world.stop(gone, world.oneOf("auto", "off"));
+  if (gone !== undefined && world.random() < 0.5) await world.stop(gone);
   await world.restartAgent();
   const wrong = await world.quiet();
   for (const one of [gone, anew]) if (one !== undefined && world.containers.has(one)) await world.stop(one);
@@ -120,7 +126,7 @@ async function sandboxAnew(world: ClusterWorld): Promise<readonly string[]> {
   if (isGone) await world.kill(former);
   // The new one takes the name of its link on the host.
   former.isDead = true;
-  const next = await world.startAnew(former, world.oneOf("auto", "off"));
+  const next = await world.startAnew(former, world.oneOf("require", "off"));
   const wrong = await world.quiet();
   await world.del(former, isGone ? { netns: world.oneOf("", former.pod.netnsPath) } : {});
   if (!isGone) await world.removeSandbox(former.pod);
@@ -136,7 +142,26 @@ async function alone(world: ClusterWorld): Promise<readonly string[]> {
   await world.killAgent();
   await world.proxy.refuse();
   await world.start({ id, mayFail: true });
-  await world.stop(leaving, world.oneOf("auto", "off"), true);
+  await world.stop(leaving, "require", true);
   await world.proxy.accept();
+  return world.quiet();
+}
+
+async function blockSizeChanged(world: ClusterWorld): Promise<readonly string[]> {
+  const here = [await world.start(), await world.start({ mode: "off" })];
+  await world.setBlockSize(world.oneOf(...BLOCK_SIZES));
+  const there = await Promise.all(Array.from({ length: 2 + world.below(6) }, () => world.startElsewhere()));
+  const later = [await world.start(), await world.start({ mode: "off" })];
+  const wrong = await world.quiet();
+  for (const one of [...here, ...there, ...later]) if (one !== undefined) await world.stop(one);
+  return [...wrong, ...(await world.quiet())];
+}
+
+async function authorityReplaced(world: ClusterWorld): Promise<readonly string[]> {
+  await busy(world, { mayFail: true, meanwhile: () => world.replaceAuthority() });
+  // What waits for something to renew the session has waited long enough.
+  await Bun.sleep(RENEWAL_MS);
+  const coming = await Promise.all([world.start(), world.start()]);
+  for (const one of coming) if (one !== undefined) await world.stop(one);
   return world.quiet();
 }

@@ -2,14 +2,21 @@
  * A restless node whose addresses, and the pods' records, are in a real API server. The agent and the plugins reach it through a proxy with
  * faults; the judge reads it straight.
  */
+import { join } from "node:path";
 import { Agent } from "../../support/agent.ts";
 import type { SeenStore } from "../../support/judge/world.ts";
 import { ApiServerNode, NAMESPACE } from "../../support/kubernetes/api-server-node.ts";
+import { connectNode } from "../../support/kubernetes/connect-node.ts";
 import type { FaultProxy } from "../../support/kubernetes/fault-proxy.ts";
 import { readPid, signalProcess } from "../../support/kubernetes/process.ts";
 import type { TestCluster } from "../../support/kubernetes/test-cluster.ts";
-import { CALL_SECONDS, type Container, type Mode, NETWORK, RestlessWorld } from "../../support/restless/world.ts";
+import { Node } from "../../support/node.ts";
+import { Boot } from "../../support/restless/boot.ts";
+import { CALL_SECONDS, type Container, type Mode, NETWORK, type Parts, RestlessWorld } from "../../support/restless/world.ts";
+import { Authority } from "./authority.ts";
 
+const NEIGHBOUR = "node2";
+const POOL = "pool4";
 const PREFIX = "cni.projectcalico.org/";
 
 export class ClusterWorld extends RestlessWorld {
@@ -26,8 +33,13 @@ export class ClusterWorld extends RestlessWorld {
   /** Containers whose pods could not be removed, since the server was away. */
   readonly #unforgotten = new Set<string>();
 
-  private constructor(pods: ApiServerNode, proxy: FaultProxy, agent: Agent, random: () => number) {
-    super(pods.node, agent, random);
+  #kubeconfig = "";
+  #neighbour: Node | undefined;
+  readonly #authority: Authority;
+
+  private constructor(pods: ApiServerNode, proxy: FaultProxy, authority: Authority, parts: Parts) {
+    super(parts);
+    this.#authority = authority;
     this.cluster = pods.cluster;
     this.proxy = proxy;
     this.#pods = pods;
@@ -36,28 +48,40 @@ export class ClusterWorld extends RestlessWorld {
   static async create(cluster: TestCluster, random: () => number): Promise<ClusterWorld> {
     await using made = new AsyncDisposableStack();
     const proxy = made.use(await cluster.proxy());
-    const pods = made.use(await ApiServerNode.create(cluster, { via: proxy }));
+    const boot = new Boot();
+    const pods = made.use(await ApiServerNode.create(cluster, { via: proxy, node: { binds: boot.binds } }));
+    made.use(boot);
+    boot.mountRun(join(pods.node.dir, "run"));
+    // So that the judge's packets pass without policy.
+    await pods.node.run(["/usr/sbin/sysctl", "-w", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"]);
     pods.node.excuse("a handle of a living container may count too much after a conflict", "miscounted");
-    await pods.pool("pool4", "10.60.0.0/24");
+    await pods.pool(POOL, "10.60.0.0/24");
     await pods.pool("pool6", "fd60::/112");
-    const server = ["--datastore-type", "kubernetes", "--kubeconfig", await proxy.kubeconfigFor("agent")];
-    // Its containers are also added with "agent: off", which a node with policy refuses (system agent/policy-direct).
-    const agent = made.use(await Agent.start(pods.node, { args: [...server, "--max-controller-interval", "1", "--policy", "off"] }));
-    const world = new ClusterWorld(pods, proxy, agent, random);
+    const kubeconfig = await proxy.kubeconfigFor("agent");
+    const authority = new Authority(pods.node.dir, proxy, [kubeconfig, pods.kubeconfig]);
+    const agent = made.use(await startAgent(pods.node, kubeconfig));
+    const world = new ClusterWorld(pods, proxy, authority, { node: pods.node, boot, agent, random });
+    world.#kubeconfig = kubeconfig;
+    world.own.use(boot);
     world.own.use(proxy);
     await world.start();
     made.move();
     return world;
   }
 
-  conf(mode: Mode): Record<string, unknown> {
+  protected startAgent(): Promise<Agent> {
+    return startAgent(this.node, this.#kubeconfig);
+  }
+
+  conf(mode: Mode, node = this.node): Record<string, unknown> {
     return this.#pods.conf({
+      ...(node === this.node ? {} : { nodename: NEIGHBOUR, ipam_lock_file: `${node.dir}/ipam.lock` }),
       cniVersion: "1.1.0",
       name: NETWORK,
       ipam: { type: "calico-ipam", assign_ipv4: "true", assign_ipv6: "true" },
       ...this.agent.netconf,
       agent: mode,
-      agent_wait_seconds: 1,
+      agent_wait_seconds: this.waitSeconds,
       agent_timeout_seconds: CALL_SECONDS,
     });
   }
@@ -68,6 +92,35 @@ export class ClusterWorld extends RestlessWorld {
     this.#podNames.set(id, this.#podOf(former.id));
     this.#withoutRecord.add(former.id);
     return this.start({ id, mode });
+  }
+
+  /** A container on another node of the cluster, which has no agent. */
+  async startElsewhere(): Promise<Container | undefined> {
+    this.#neighbour ??= await this.#makeNeighbour();
+    return this.start({ mode: "off", node: this.#neighbour });
+  }
+
+  async #makeNeighbour(): Promise<Node> {
+    await this.cluster.createNode(NEIGHBOUR);
+    const node = this.own.use(await Node.create());
+    node.holders.add(this.cluster);
+    node.excuse("a handle of a living container may count too much after a conflict", "miscounted");
+    await connectNode(node, this.proxy);
+    return node;
+  }
+
+  /** Somebody edits the pool of IPv4. */
+  async setBlockSize(blockSize: number): Promise<void> {
+    this.operations++;
+    const pool = `/apis/crd.projectcalico.org/v1/ippools/${POOL}`;
+    const { status, text } = await this.cluster.api("PATCH", pool, { spec: { blockSize } });
+    if (status !== 200) throw new Error(`PATCH of ${pool}: ${status} ${text}`);
+  }
+
+  /** The server has a certificate of another authority from now on, whose certificate is where the former one's was. */
+  async replaceAuthority(): Promise<void> {
+    this.operations++;
+    await this.#authority.replace();
   }
 
   /** The pod goes from the server; its container knows nothing of it. */
@@ -120,12 +173,12 @@ export class ClusterWorld extends RestlessWorld {
     return `K8S_POD_NAME=${this.#podOf(id)};K8S_POD_NAMESPACE=${NAMESPACE};K8S_POD_INFRA_CONTAINER_ID=${id}`;
   }
 
-  protected override async announce(id: string): Promise<void> {
-    await this.#pods.pod(this.#podOf(id));
+  protected override async announce(id: string, node: Node): Promise<void> {
+    await this.#pods.pod(this.#podOf(id), node === this.node ? {} : { node: NEIGHBOUR });
   }
 
   /** Kubelet takes the pod from the server when its last sandbox is gone. */
-  protected override async forget(id: string): Promise<void> {
+  override async forget(id: string): Promise<void> {
     const name = this.#podOf(id);
     const isUsed = [...this.containers].some((one) => this.#podOf(one.id) === name);
     if (isUsed) return;
@@ -180,4 +233,9 @@ export class ClusterWorld extends RestlessWorld {
   #podOf(id: string): string {
     return this.#podNames.get(id) ?? `pod-${id}`;
   }
+}
+
+function startAgent(node: Node, kubeconfig: string): Promise<Agent> {
+  const server = ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig];
+  return Agent.start(node, { args: [...server, "--max-controller-interval", "1", "--policy", "off"] });
 }

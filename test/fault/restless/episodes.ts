@@ -2,6 +2,7 @@
 import type { Pod } from "../../support/node.ts";
 import { busy, PAUSE_SECONDS } from "../../support/restless/episodes.ts";
 import type { Episode } from "../../support/restless/suite.ts";
+import { installedAtOnce } from "./installers.ts";
 import type { World } from "./world.ts";
 
 const HOUR_SECONDS = 3_600;
@@ -20,6 +21,7 @@ export const LOCAL_EPISODES: readonly Episode<World>[] = [
   { name: "the machine sleeps", faults: 1, play: machineSleeps },
   { name: "somebody changes the inside of a pod", faults: 1, play: changedInside },
   { name: "nobody gets addresses for a while", faults: 1, play: pausedAddresses },
+  { name: "two installers side by side (N7)", faults: 1, play: twoInstallers },
 ];
 
 async function reusedPath(world: World, by: "container" | "host", sandbox?: Promise<Pod>): Promise<readonly string[]> {
@@ -38,9 +40,7 @@ async function reusedPath(world: World, by: "container" | "host", sandbox?: Prom
   if (late === "collected") {
     world.containers.delete(dead);
     await world.collect([...world.containers]);
-  }
-  // With a path that leads to the host it is refused, as Calico's plugin does it (recording env-netns-own), and repeated once that has ended.
-  else await world.del(dead, { netns: late === "none" ? "" : dead.pod.netnsPath, mayFail: by === "host" });
+  } else await world.del(dead, { netns: late === "none" ? "" : dead.pod.netnsPath });
   await leaveHost();
   const wrongAfter = await world.quiet();
   if (living !== undefined) await world.stop(living);
@@ -65,7 +65,7 @@ async function descriptors(world: World): Promise<readonly string[]> {
 
 async function clockSet(world: World): Promise<readonly string[]> {
   const leaving = await world.start();
-  const staying = await world.start({ mode: world.oneOf("auto", "off") });
+  const staying = await world.start({ mode: world.oneOf("require", "off") });
   await world.killAgent();
   if (leaving !== undefined) await world.stop(leaving);
   world.setClock(world.oneOf(-HOUR_SECONDS, HOUR_SECONDS), world.oneOf("agent", "plugins", "both"));
@@ -73,7 +73,7 @@ async function clockSet(world: World): Promise<readonly string[]> {
   await world.restartAgent();
   const wrong = await world.quiet();
   if (staying !== undefined) await world.stop(staying);
-  if (direct !== undefined) await world.stop(direct, world.oneOf("auto", "off"));
+  if (direct !== undefined) await world.stop(direct, world.oneOf("require", "off"));
   world.resetClock();
   if (world.random() < 0.5) await world.restartAgent();
   return [...wrong, ...(await world.quiet())];
@@ -86,7 +86,7 @@ async function machineSleeps(world: World): Promise<readonly string[]> {
   const direct = await world.start({ mode: "off" });
   world.sleepMachine(HOUR_SECONDS);
   // Its DEL is queued after the sleep, its record was written before it.
-  if (direct !== undefined) await world.stop(direct, world.oneOf("auto", "off"));
+  if (direct !== undefined) await world.stop(direct, world.oneOf("require", "off"));
   await world.restartAgent();
   const wrong = await world.quiet();
   if (staying !== undefined) await world.stop(staying);
@@ -118,4 +118,9 @@ async function pausedAddresses(world: World): Promise<readonly string[]> {
   await busy(world);
   await paused;
   return world.quiet();
+}
+
+async function twoInstallers(world: World): Promise<readonly string[]> {
+  const [wrong] = await Promise.all([installedAtOnce(world), busy(world)]);
+  return [...wrong, ...(await world.quiet())];
 }

@@ -4,6 +4,7 @@ import type { Node, Pod } from "../node.ts";
 import { violationsAtRest } from "./at-rest.ts";
 import type { Ledger } from "./ledger.ts";
 import { lookAtMachine, lookAtNamespace, lookAtStores, together } from "./look.ts";
+import { unansweredAmong } from "./packets.ts";
 import { doubled, type Violation, violation, violations } from "./violations.ts";
 import { type Expected, NO_STORE, NOTHING_ALLOWED, type SeenNamespace, type SeenStore } from "./world.ts";
 
@@ -14,7 +15,9 @@ import { type Expected, NO_STORE, NOTHING_ALLOWED, type SeenNamespace, type Seen
 export async function judge(node: Node, sandboxes: readonly Pod[], expected: Expected, store: SeenStore): Promise<readonly Violation[]> {
   const inside = new Map<string, SeenNamespace>();
   for (const { name, netnsPath } of sandboxes) inside.set(name, await lookAtNamespace(netnsPath));
-  return violations({ host: await lookAtNamespace(node.netnsPath), sandboxes: inside, store }, expected);
+  const host = await lookAtNamespace(node.netnsPath);
+  const unanswered = await unansweredAmong(sandboxes, expected.wanted);
+  return violations({ host, sandboxes: inside, store, unanswered }, expected);
 }
 
 /** Something that holds addresses outside of a machine, as a cluster does. */

@@ -2,7 +2,7 @@
 import { type Allowed, DEFAULT_ROUTES, type Expected, type Seen, type SeenNamespace, type Wanted } from "./world.ts";
 
 /** "unseen": it could not be looked at. */
-export type Rule = "doubled" | "not-granted" | "unasked" | "lost" | "not-released" | "miscounted" | "unseen";
+export type Rule = "doubled" | "not-granted" | "unasked" | "lost" | "not-released" | "miscounted" | "cut-off" | "unseen";
 
 export interface Violation {
   readonly rule: Rule;
@@ -18,6 +18,7 @@ export function violations(seen: Seen, expected: Expected): readonly Violation[]
     ...lost(seen, expected),
     ...notReleased(seen, expected),
     ...miscounted(seen),
+    ...(seen.unanswered ?? []).map((way) => `no answer from ${way}`).map(violation("cut-off")),
   ];
 }
 
@@ -103,19 +104,18 @@ export function withoutWorkload(alias: string): string {
 }
 
 /** Whoever was given a link and addresses has them still, with their routes, unless somebody has changed that on purpose. */
-function lost({ host, sandboxes, store }: Seen, { wanted }: Expected): Violation[] {
-  const routes = new Set(host.routes.map(({ destination }) => destination));
+function lost(seen: Seen, { wanted, allowed }: Expected): Violation[] {
+  const { sandboxes, store } = seen;
   const granted = new Set(store.grants.map(({ address, handle }) => `${address} ${handle}`));
-  return wanted.flatMap((one) => {
+  const ofOthers = [...allowed.links].filter((place) => isGone(seen, place)).map((place) => `link of others, ${place.trim()}, is gone`);
+  const ours = wanted.flatMap((one) => {
     const { sandbox, ifname, addresses, containerId } = one;
     const found: string[] = [];
     const inside = sandboxes.get(sandbox);
     const link = inside?.links.find(({ name }) => name === ifname);
-    if (!one.mayLackLink) {
-      if (inside !== undefined && link === undefined) found.push(`link ${ifname}`);
-      if (inside !== undefined && !host.links.some(({ alias }) => withoutWorkload(alias) === aliasOf(one)))
-        found.push("the link's host end");
-      if (inside !== undefined) found.push(...addresses.filter((address) => !routes.has(address)).map((address) => `route to ${address}`));
+    if (!one.mayLackLink && inside !== undefined) {
+      if (link === undefined) found.push(`link ${ifname}`);
+      if (!one.isElsewhere) found.push(...lostOnHost(seen, one));
     }
     if (link !== undefined && one.isChangedInside !== true) {
       found.push(...addresses.filter((address) => !link.addresses.includes(address)).map((address) => `address ${address}`));
@@ -125,8 +125,25 @@ function lost({ host, sandboxes, store }: Seen, { wanted }: Expected): Violation
     }
     found.push(...addresses.filter((address) => !granted.has(`${address} ${handleOf(one)}`)).map((address) => `grant of ${address}`));
     if (!store.endpoints.includes(`${containerId} ${ifname}`)) found.push("the endpoint in the store");
-    return found.map((what) => `${containerId} in ${sandbox} lacks ${what}`).map(violation("lost"));
+    return found.map((what) => `${containerId} in ${sandbox} lacks ${what}`);
   });
+  return [...ofOthers, ...ours].map(violation("lost"));
+}
+
+function lostOnHost({ host }: Seen, one: Wanted): string[] {
+  const routes = new Set(host.routes.map(({ destination }) => destination));
+  const hasEnd = host.links.some(({ alias }) => withoutWorkload(alias) === aliasOf(one));
+  return [
+    ...(hasEnd ? [] : ["the link's host end"]),
+    ...one.addresses.filter((address) => !routes.has(address)).map((address) => `route to ${address}`),
+  ];
+}
+
+/** A link is missing from a place that is there. */
+function isGone({ host, sandboxes }: Seen, place: string): boolean {
+  const [sandbox = "", link] = place.split(" ");
+  const links = (sandbox === "" ? host : sandboxes.get(sandbox))?.links;
+  return links !== undefined && !links.some(({ name }) => name === link);
 }
 
 /** Nobody holds an address, or an endpoint, after its container is gone. */

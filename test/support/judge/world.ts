@@ -58,6 +58,8 @@ export interface Seen {
   /** Name of the sandbox → what is in it. Those that are gone are not there. */
   readonly sandboxes: ReadonlyMap<string, SeenNamespace>;
   readonly store: SeenStore;
+  /** `sandbox to address` of each packet that had no answer. Nobody was asked to send one when absent. */
+  readonly unanswered?: readonly string[];
 }
 
 /** An attachment that a runtime was told it has. */
@@ -72,11 +74,13 @@ export interface Wanted {
   readonly isChangedInside?: boolean;
   /** Its link was taken from outside, and nobody can be asked to make it again. */
   readonly mayLackLink?: boolean;
+  /** On another node with the same store: only its sandbox and its rows are looked at. */
+  readonly isElsewhere?: boolean;
 }
 
 /** What may be there besides attachments: made by the test, or by the machine. */
 export interface Allowed {
-  /** `sandbox link`, with the sandbox empty for the host. */
+  /** `sandbox link`, with the sandbox empty for the host. They are somebody's: none may go. */
   readonly links: ReadonlySet<string>;
   /** Addresses that the test has given to such links, or to a pod on purpose. */
   readonly addresses: ReadonlySet<string>;

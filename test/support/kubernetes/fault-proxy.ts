@@ -65,6 +65,8 @@ export class FaultProxy implements AsyncDisposable {
   readonly requests: SeenRequest[] = [];
   /** TLS connections that were made. */
   connections = 0;
+  /** Directory of its certificate, server.crt, and the key; read by `accept`. */
+  certificates: string;
   readonly #cluster: TestCluster;
   #server: Server | undefined;
   #port = 0;
@@ -76,6 +78,7 @@ export class FaultProxy implements AsyncDisposable {
 
   private constructor(cluster: TestCluster) {
     this.#cluster = cluster;
+    this.certificates = cluster.dir;
   }
 
   /** @internal Use `TestCluster.proxy`. */
@@ -134,7 +137,7 @@ export class FaultProxy implements AsyncDisposable {
 
   /** Takes connections again, at the same port. */
   async accept(): Promise<void> {
-    const file = (name: string) => readFileSync(join(this.#cluster.dir, name));
+    const file = (name: string) => readFileSync(join(this.certificates, name));
     const server = createServer(
       { cert: file("server.crt"), key: file("server.key") },
       (request, response) => void this.#serve(request, response),

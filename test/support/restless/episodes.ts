@@ -7,6 +7,10 @@ import type { Container, RestlessWorld } from "./world.ts";
 
 /** How long nobody gets addresses. */
 export const PAUSE_SECONDS = 3;
+/** Of an ADD, where the agent comes back meanwhile: longer than its start takes on a busy machine. */
+export const LONG_WAIT_SECONDS = 15;
+/** CNI: try again later. */
+const TRY_AGAIN = 11;
 /** A call that waits for the addresses has begun by then. */
 const UNDER_WAY_MS = 600;
 
@@ -16,15 +20,16 @@ export const EPISODES: readonly Episode<RestlessWorld>[] = [
   { name: "an ADD meets a GC with a partial list (G7)", faults: 1, play: collectedMeanwhile },
   { name: "a queued DEL, its path used again (G8)", faults: 2, play: queuedDel },
   { name: "the agent is killed during calls", faults: 1, play: killedAgent },
-  { name: "plugins do anew what their agent was killed in", faults: 2, play: doneAnew },
+  { name: "calls outlive the agent that they were sent to", faults: 2, play: outlived },
+  { name: "an ADD waits for an agent, and no plugin adds in its place", faults: 1, play: awaited },
   { name: "the agent is replaced during calls", faults: 1, play: replacedAgent },
   { name: "somebody takes a link or a route of the host", faults: 1, play: takenFromHost },
 ];
 
 async function comeAndGo(world: RestlessWorld): Promise<readonly string[]> {
-  await Promise.all(Array.from({ length: 2 + world.below(3) }, () => world.start({ mode: world.oneOf("auto", "auto", "off") })));
+  await Promise.all(Array.from({ length: 2 + world.below(3) }, () => world.start({ mode: world.oneOf("require", "require", "off") })));
   const leaving = [...world.containers].filter(() => world.random() < 0.5);
-  await Promise.all(leaving.map((one) => world.stop(one, world.oneOf("auto", "off"))));
+  await Promise.all(leaving.map((one) => world.stop(one)));
   return world.quiet();
 }
 
@@ -32,10 +37,11 @@ async function beside(world: RestlessWorld): Promise<readonly string[]> {
   const leaving = await world.start();
   if (leaving === undefined) return world.quiet();
   await world.killAgent();
-  if (world.random() < 0.5) await world.del(leaving, { mode: "off" });
+  if (world.random() < 0.5) await world.del(leaving);
   else {
     world.containers.delete(leaving);
-    await world.collect([...world.containers], world.oneOf("auto", "off"));
+    const mode = world.oneOf("require", "off");
+    await world.collect([...world.containers], mode, mode === "require");
   }
   // The sandbox stays for a while, as some runtimes let it.
   await world.restartAgent();
@@ -56,9 +62,9 @@ export async function collectedMeanwhile(world: RestlessWorld): Promise<readonly
   const kept = [...world.containers].filter((one) => one !== again);
   const paused = world.pauseAddresses(PAUSE_SECONDS);
   await Bun.sleep(UNDER_WAY_MS / 2);
-  const collected = world.collect(kept, "auto", true);
+  const collected = world.collect(kept, "require", true);
   await Bun.sleep(UNDER_WAY_MS);
-  const added = world.call("ADD", again.id, "auto", { pod: again.pod });
+  const added = world.call("ADD", again.id, "require", { pod: again.pod });
   const third = world.start();
   const [run, , other] = await Promise.all([added, collected, third, paused]);
   // The list came before the ADD: whether the container kept its network is between the two, but somebody must have answered.
@@ -84,14 +90,13 @@ async function queuedDel(world: RestlessWorld): Promise<readonly string[]> {
   await world.node.podIp(foreign, "link", "add", "eth0", "type", "veth", "peer", "name", "peer0");
   await world.restartAgent();
   const wrong = await world.quiet();
-  const left = await world.node.podIp(foreign, "-j", "link", "show");
-  if (!left.some(({ ifname }) => ifname === "eth0")) world.complaints.push(`lost: link eth0 of another plugin in ${foreign.name}`);
   if (living !== undefined) await world.stop(living);
   await world.removeSandbox(foreign);
   return [...wrong, ...(await world.quiet())];
 }
 
 async function killedAgent(world: RestlessWorld): Promise<readonly string[]> {
+  world.waitSeconds = world.oneOf(1, LONG_WAIT_SECONDS);
   await busy(world, {
     async meanwhile() {
       await Bun.sleep(world.below(150));
@@ -103,8 +108,9 @@ async function killedAgent(world: RestlessWorld): Promise<readonly string[]> {
   return world.quiet();
 }
 
-/** The next agent takes back what the first one left, while the plugins wait for addresses of their own. */
-async function doneAnew(world: RestlessWorld): Promise<readonly string[]> {
+/** The next agent takes back what the first one left, and serves the calls that were repeated. */
+async function outlived(world: RestlessWorld): Promise<readonly string[]> {
+  world.waitSeconds = world.oneOf(1, LONG_WAIT_SECONDS);
   const paused = world.pauseAddresses(2 * PAUSE_SECONDS);
   await busy(world, {
     async meanwhile() {
@@ -116,6 +122,28 @@ async function doneAnew(world: RestlessWorld): Promise<readonly string[]> {
     },
   });
   return world.quiet();
+}
+
+async function awaited(world: RestlessWorld): Promise<readonly string[]> {
+  const leaving = await world.start();
+  await world.killAgent();
+  const [id, pod] = [await world.prepare(), await world.newSandbox()];
+  const refused = await world.call("ADD", id, "require", { pod });
+  if (refused.exit === 0 || !isTryAgain(refused.json))
+    world.complain(`ADD of ${id} without an agent, which must say "try again",`, refused);
+  const left = (await world.node.podIp(pod, "-j", "link", "show")).filter(({ ifname }) => ifname !== "lo");
+  if (left.length > 0) world.complaints.push(`unasked: ${JSON.stringify(left)} in ${pod.name}, whose ADD had no agent`);
+  if (leaving !== undefined) await world.stop(leaving);
+  world.waitSeconds = LONG_WAIT_SECONDS;
+  const waiting = [world.start({ id, pod }), world.start()];
+  await Bun.sleep(world.below(1_000));
+  await world.restartAgent();
+  await Promise.all(waiting);
+  return world.quiet();
+}
+
+function isTryAgain(answer: unknown): boolean {
+  return typeof answer === "object" && answer !== null && "code" in answer && answer.code === TRY_AGAIN;
 }
 
 async function replacedAgent(world: RestlessWorld): Promise<readonly string[]> {
@@ -153,7 +181,7 @@ export interface BusyOptions {
 export async function busy(world: RestlessWorld, { mayFail = false, meanwhile }: BusyOptions = {}): Promise<void> {
   const leaving: readonly Container[] = [...world.containers].filter(() => world.random() < 0.4);
   const ids = await Promise.all(Array.from({ length: 2 + world.below(4) }, () => world.prepare()));
-  const coming = ids.map((id) => world.start({ id, mode: world.oneOf("auto", "auto", "off"), mayFail: true }));
-  const going = leaving.map((one) => world.stop(one, "auto", mayFail));
+  const coming = ids.map((id) => world.start({ id, mode: world.oneOf("require", "require", "off"), mayFail: true }));
+  const going = leaving.map((one) => world.stop(one, one.mode, mayFail));
   await Promise.all([...coming, ...going, meanwhile?.()]);
 }

@@ -3,29 +3,37 @@
  * Beliefs come from what calls have answered; whether they are true is the judge's to say (test/support/judge). Where the store is, and
  * what else belongs to a container, is for each world to say.
  */
-import { spawn, spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import { join } from "node:path";
 import type { Agent } from "../agent.ts";
 import { addressesOf } from "../cni-result.ts";
 import { judge } from "../judge/judge.ts";
 import type { SeenStore, Wanted } from "../judge/world.ts";
 import type { CniRun, Node, Pod } from "../node.ts";
+import type { Boot } from "./boot.ts";
+import { leadTo } from "./paths.ts";
 import { ProcessIds } from "./process-ids.ts";
 
 /** Name of the network in every configuration. */
 export const NETWORK = "net1";
 /** Nothing takes so long on a node whose faults are over; a call that does stands still. */
 export const CALL_SECONDS = 20;
+export const SHORT_WAIT_SECONDS = 1;
 const SETTLE_MS = 15_000;
 const LOOK_MS = 250;
 /** So many looks for drift are had before the judge is asked. */
 const LOOKS = 2;
 
-export type Mode = "auto" | "off";
+/** Who serves a call: the agent, or the plugins alone. */
+export type Mode = "require" | "off";
 
 export interface Container {
   readonly id: string;
   readonly pod: Pod;
+  /** Of its ADD. */
+  readonly mode: Mode;
+  /** Where it is, which may be another node with the same store. */
+  readonly node: Node;
   addresses: readonly string[];
   isChangedInside: boolean;
   /** Its sandbox is gone, or its link was taken: the runtime has not sent its DEL yet. */
@@ -33,7 +41,6 @@ export interface Container {
 }
 
 export interface StartOptions {
-  /** How the plugin is to use the agent. */
   readonly mode?: Mode;
   /** The sandbox; one of its own when absent. */
   readonly pod?: Pod | undefined;
@@ -41,17 +48,40 @@ export interface StartOptions {
   readonly mayFail?: boolean;
   /** One that was prepared before. */
   readonly id?: string;
+  /** Default: the node of the agent. */
+  readonly node?: Node;
+}
+
+export interface CallOptions {
+  readonly pod?: Pod;
+  /** CNI_NETNS where the sandbox's will not do. */
+  readonly netns?: string;
+  /** Default: the network and interface of every container. */
+  readonly network?: string;
+  readonly ifname?: string;
+  readonly node?: Node;
+}
+
+/** What a world is made of. */
+export interface Parts {
+  readonly node: Node;
+  readonly boot: Boot;
+  readonly agent: Agent;
+  readonly random: () => number;
 }
 
 export abstract class RestlessWorld implements AsyncDisposable {
   readonly node: Node;
-  readonly agent: Agent;
+  readonly boot: Boot;
+  agent: Agent;
   readonly random: () => number;
+  /** How long an ADD may wait for the agent. */
+  waitSeconds = SHORT_WAIT_SECONDS;
   /** Containers whose addresses must be theirs. */
   readonly containers = new Set<Container>();
   /** Every sandbox that there is. */
   readonly sandboxes = new Set<Pod>();
-  /** `sandbox link`, and addresses, that the test has made itself. */
+  /** `sandbox link`, and addresses, that the test has made itself: nobody may take them. */
   readonly ownLinks = new Set<string>();
   readonly ownAddresses = new Set<string>();
   /** What no call may do: fail on a healthy node, or stand still. */
@@ -59,6 +89,9 @@ export abstract class RestlessWorld implements AsyncDisposable {
   operations = 0;
   /** What calls were and have said, in the order of their ends. */
   readonly #trace: string[] = [];
+  /** Logs of agents that were replaced. */
+  readonly #logs: string[] = [];
+  #hasPolicy = false;
   #ids = 0;
 
   /** Sandboxes that are named by a process. */
@@ -66,14 +99,21 @@ export abstract class RestlessWorld implements AsyncDisposable {
   /** What ends with the world. */
   protected readonly own = new AsyncDisposableStack();
 
-  protected constructor(node: Node, agent: Agent, random: () => number) {
+  protected constructor({ node, boot, agent, random }: Parts) {
     this.node = node;
+    this.boot = boot;
     this.agent = agent;
     this.random = random;
   }
 
-  /** The network configuration of a call. */
-  abstract conf(mode: Mode): Record<string, unknown>;
+  /** The network configuration of a call on a node. */
+  abstract conf(mode: Mode, node?: Node): Record<string, unknown>;
+
+  /** Starts an agent on the node, with policy on or off. */
+  protected abstract startAgent(hasPolicy: boolean): Promise<Agent>;
+
+  /** Whether `startAgent` can have policy on. */
+  protected readonly canHavePolicy: boolean = false;
 
   /** An ADD makes the host forward. */
   protected readonly isForwarding: boolean = true;
@@ -87,10 +127,10 @@ export abstract class RestlessWorld implements AsyncDisposable {
   }
 
   /** Before the ADD of a container. */
-  protected async announce(_id: string): Promise<void> {}
+  protected async announce(_id: string, _node: Node): Promise<void> {}
 
   /** After the DEL of a container. */
-  protected async forget(_id: string): Promise<void> {}
+  async forget(_id: string): Promise<void> {}
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.agent[Symbol.asyncDispose]();
@@ -107,8 +147,8 @@ export abstract class RestlessWorld implements AsyncDisposable {
     return choices[this.below(choices.length)] ?? choices[0];
   }
 
-  async newSandbox(): Promise<Pod> {
-    return this.#known(await this.node.addPod());
+  async newSandbox(node = this.node): Promise<Pod> {
+    return this.#known(await node.addPod());
   }
 
   /** A sandbox that only a process keeps, named /proc/PID/ns/net: it ends with that process, and the number may come again. */
@@ -127,52 +167,65 @@ export abstract class RestlessWorld implements AsyncDisposable {
   }
 
   /** Everything that must be there before the ADD of a container. @returns its id */
-  async prepare(): Promise<string> {
+  async prepare(node = this.node): Promise<string> {
     const id = this.newId();
-    await this.announce(id);
+    await this.announce(id, node);
     return id;
   }
 
   /** A new container. @returns `undefined` when its ADD failed, which the runtime undoes */
-  async start({ mode = "auto", pod, mayFail = false, id: prepared }: StartOptions = {}): Promise<Container | undefined> {
+  async start({
+    mode = "require",
+    pod,
+    mayFail = false,
+    id: prepared,
+    node = this.node,
+  }: StartOptions = {}): Promise<Container | undefined> {
     this.operations++;
-    const sandbox = pod ?? (await this.newSandbox());
-    const id = prepared ?? (await this.prepare());
-    const run = await this.call("ADD", id, mode, { pod: sandbox });
+    const sandbox = pod ?? (await this.newSandbox(node));
+    const id = prepared ?? (await this.prepare(node));
+    const run = await this.call("ADD", id, mode, { pod: sandbox, node });
     const addresses = addressesOf(run.json);
-    if (run.exit === 0 && addresses.length > 0) return this.believe(id, sandbox, addresses);
+    if (run.exit === 0 && addresses.length > 0) return this.believe({ id, pod: sandbox, mode, node, addresses });
     if (!mayFail) this.complain(`ADD of ${id}`, run);
-    this.#leftUndone.push({ id, pod: sandbox });
+    this.#leftUndone.push({ id, pod: sandbox, mode, node });
     return undefined;
   }
 
   /** What a runtime calls for a container. */
-  async call(verb: "ADD" | "DEL", id: string, mode: Mode, where: { readonly pod?: Pod; readonly netns?: string }): Promise<CniRun> {
+  async call(
+    verb: "ADD" | "DEL" | "CHECK",
+    id: string,
+    mode: Mode,
+    { node = this.node, network = NETWORK, ...where }: CallOptions,
+  ): Promise<CniRun> {
     const args = this.argsOf(id);
     const begun = new Date().toISOString();
-    const run = await this.node.cni(verb, { containerId: id, conf: this.conf(mode), ...(args === undefined ? {} : { args }), ...where });
+    const conf = { ...this.conf(mode, node), name: network };
+    const run = await node.cni(verb, { containerId: id, conf, ...(args === undefined ? {} : { args }), ...where });
     const outcome = `${run.signal ?? run.exit} ${run.stdout.replaceAll(/\s+/g, " ")}`;
-    this.#trace.push(`${verb} ${id} ${mode}, ${begun} to ${new Date().toISOString()}: ${outcome}\n${run.stderr}`);
+    const of = [id, network, where.ifname, where.netns].filter((part) => part !== undefined).join(" ");
+    this.#trace.push(`${verb} ${of} ${mode}, ${begun} to ${new Date().toISOString()}: ${outcome}\n${run.stderr}`);
     return run;
   }
 
-  /** The calls, and everything that the agent has written, for whoever looks into a violation. */
+  /** The calls, and everything that the agents have written, for whoever looks into a violation. */
   get trace(): string {
-    return `${this.#trace.join("\n")}\n${this.agent.log}`;
+    return [...this.#trace, ...this.#logs, this.agent.log].join("\n");
   }
 
   /** Takes note of an ADD that succeeded. */
-  believe(id: string, pod: Pod, addresses: readonly string[]): Container {
-    const container = { id, pod, addresses, isChangedInside: false, isDead: false };
+  believe(added: Pick<Container, "id" | "pod" | "mode" | "node" | "addresses">): Container {
+    const container = { ...added, isChangedInside: false, isDead: false };
     this.containers.add(container);
     return container;
   }
 
   /** ADDs and DELs that failed: a runtime sends their DEL once more, later. */
-  readonly #leftUndone: { readonly id: string; readonly pod: Pod; readonly netns?: string | undefined }[] = [];
+  readonly #leftUndone: (Pick<Container, "id" | "pod" | "mode" | "node"> & { readonly netns?: string | undefined })[] = [];
 
-  /** The runtime's DEL, and after it the end of the sandbox. */
-  async stop(container: Container, mode: Mode = "auto", mayFail = false): Promise<void> {
+  /** The runtime's DEL, and after it the end of the sandbox. Default mode: that of the ADD. */
+  async stop(container: Container, mode: Mode = container.mode, mayFail = false): Promise<void> {
     const isDone = await this.del(container, { mode, mayFail });
     if (isDone && !container.isDead) await this.removeSandbox(container.pod);
   }
@@ -180,20 +233,20 @@ export abstract class RestlessWorld implements AsyncDisposable {
   /** DEL alone: the sandbox stays. @returns whether it succeeded; when it may fail it is repeated later */
   async del(
     container: Container,
-    { mode = "auto", netns, mayFail = false }: { readonly mode?: Mode; readonly netns?: string; readonly mayFail?: boolean } = {},
+    { mode = container.mode, netns, mayFail = false }: { readonly mode?: Mode; readonly netns?: string; readonly mayFail?: boolean } = {},
   ): Promise<boolean> {
     this.operations++;
-    const { id, pod } = container;
-    const run = await this.call("DEL", id, mode, netns === undefined ? { pod } : { netns });
+    const { id, pod, node } = container;
+    const run = await this.call("DEL", id, mode, { node, ...(netns === undefined ? { pod } : { netns }) });
     this.containers.delete(container);
     if (run.exit === 0) await this.forget(id);
-    else if (mayFail) this.#leftUndone.push({ id, pod, netns });
+    else if (mayFail) this.#leftUndone.push({ id, pod, mode, node, netns });
     else this.complain(`DEL of ${id}`, run);
     return run.exit === 0;
   }
 
   /** GC whose list has these containers. What it lacks is gone for the runtime. */
-  async collect(kept: readonly Container[], mode: Mode = "auto", mayFail = false): Promise<void> {
+  async collect(kept: readonly Container[], mode: Mode = "require", mayFail = false): Promise<void> {
     this.operations++;
     const valid = kept.map(({ id }) => ({ containerID: id, ifname: "eth0" }));
     const run = await this.node.cni("GC", { conf: { ...this.conf(mode), "cni.dev/valid-attachments": valid } });
@@ -228,17 +281,7 @@ export abstract class RestlessWorld implements AsyncDisposable {
       await processes.start(pod, this.node.netnsPath);
       return () => processes.end(pod);
     }
-    const { netnsPath } = pod;
-    const must = (program: string, ...args: string[]) => {
-      const { status, stderr } = spawnSync(program, args, { encoding: "utf8" });
-      if (status !== 0) throw new Error(`${program} ${args.join(" ")}: ${stderr}`);
-    };
-    must("touch", netnsPath);
-    must("mount", "--bind", this.node.netnsPath, netnsPath);
-    return () => {
-      must("umount", netnsPath);
-      must("rm", netnsPath);
-    };
+    return leadTo(this.node.netnsPath, pod.netnsPath);
   }
 
   /** The lock of the node's addresses is held by somebody else: whoever wants one waits. */
@@ -258,11 +301,37 @@ export abstract class RestlessWorld implements AsyncDisposable {
     await this.agent.restart(until);
   }
 
+  /** Starts another agent in the place of this one, with policy on or off. */
+  async replaceAgent(hasPolicy = this.canHavePolicy && this.random() < 0.5): Promise<void> {
+    if (hasPolicy === this.#hasPolicy) return this.restartAgent();
+    this.operations++;
+    await this.agent.kill();
+    this.#logs.push(this.agent.log);
+    this.#hasPolicy = hasPolicy;
+    this.agent = await this.startAgent(hasPolicy);
+  }
+
+  /** The machine starts anew: everything that ran is gone, and what lay in /run and in the kernel. The agent has not started yet. */
+  async reboot(): Promise<void> {
+    for (const container of this.containers) await this.kill(container);
+    for (const pod of this.sandboxes) await this.removeSandbox(pod);
+    await this.loseRecords();
+    this.boot.begin();
+  }
+
+  /** The agent ends, and nothing that it has written for itself or put into the kernel stays: as if there had been none. */
+  async loseRecords(): Promise<void> {
+    await this.killAgent();
+    this.boot.emptyRun();
+    await this.node.run(["/usr/sbin/nft", "flush", "ruleset"]);
+  }
+
   /** Everything that is under way comes to its end; then the judge looks until it finds nothing, or the time for it is over. */
   async quiet(): Promise<readonly string[]> {
+    this.waitSeconds = SHORT_WAIT_SECONDS;
     if (!this.agent.isRunning) await this.restartAgent();
-    for (const { id, pod, netns } of this.#leftUndone.splice(0)) {
-      const run = await this.call("DEL", id, "auto", netns === undefined ? { pod } : { netns });
+    for (const { id, pod, netns, mode, node } of this.#leftUndone.splice(0)) {
+      const run = await this.call("DEL", id, mode, { node, ...(netns === undefined ? { pod } : { netns }) });
       if (run.exit !== 0) this.complain(`DEL of ${id}`, run);
       await this.forget(id);
       const isOver = this.sandboxes.has(pod) && ![...this.containers].some((one) => one.pod === pod);
@@ -283,7 +352,7 @@ export abstract class RestlessWorld implements AsyncDisposable {
   }
 
   async #verdict(): Promise<readonly string[]> {
-    const wanted: readonly Wanted[] = [...this.containers].map(({ id, pod, addresses, isChangedInside, isDead }) => ({
+    const wanted: readonly Wanted[] = [...this.containers].map(({ id, pod, node, addresses, isChangedInside, isDead }) => ({
       network: NETWORK,
       containerId: id,
       ifname: "eth0",
@@ -292,8 +361,9 @@ export abstract class RestlessWorld implements AsyncDisposable {
       addresses,
       isChangedInside,
       mayLackLink: isDead,
+      isElsewhere: node !== this.node,
     }));
-    const tables = new Set(["inet tortie"]);
+    const tables = new Set(["inet tortie", ...(this.#hasPolicy ? ["inet tortie-policy"] : [])]);
     const allowed = { links: this.ownLinks, addresses: this.ownAddresses, routes: new Set<string>(), tables };
     const wrong = await judge(
       this.node,

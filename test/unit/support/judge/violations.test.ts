@@ -104,6 +104,28 @@ describe("The judge", () => {
     expect(verdict(without, { wanted: [{ ...WEB, mayLackLink: true }] })).toEqual([]);
   });
 
+  it("finds that a link of somebody else is gone, as long as its place is there", () => {
+    const links = new Set(["s2 eth0", " other0", "s3 eth0"]);
+    const allowed = { ...EXPECTED.allowed, links };
+    expect(verdict({}, { allowed })).toEqual(["lost: link of others, s2 eth0, is gone", "lost: link of others, other0, is gone"]);
+    const there = {
+      ...withSandbox("s2", { ...EMPTY, links: [link("eth0")] }),
+      ...withHost({ links: [...HEALTHY.host.links, link("other0")] }),
+    };
+    expect(verdict(there, { allowed })).toEqual([]);
+  });
+
+  it("asks no host end of an attachment on another node, but finds its address on two pods", () => {
+    const elsewhere = { ...WEB, isElsewhere: true };
+    expect(verdict(withHost({ links: [], routes: [] }), { wanted: [elsewhere] })).toEqual([]);
+    const second = withSandbox("s2", { ...EMPTY, links: [link("eth0", "", ["10.0.0.1"])] });
+    expect(verdict(second, { wanted: [elsewhere] })).toContain("doubled: 10.0.0.1 is on s1 eth0 and s2 eth0");
+  });
+
+  it("finds pods that do not answer each other", () => {
+    expect(verdict({ unanswered: ["s1 to 10.0.0.2"] })).toEqual(["cut-off: no answer from s1 to 10.0.0.2"]);
+  });
+
   it("finds what is held for nobody, and handles that count wrong", () => {
     const nobody = { wanted: [] };
     expect(verdict({ host: { ...EMPTY, isForwarding: true }, sandboxes: new Map() }, nobody)).toEqual([
