@@ -8,8 +8,8 @@ const LONGEST_STOP_MS = 6_000;
 const LONGEST_DELAY_MS = 2_000;
 /** Within it a client has read what its kubeconfig names now. */
 const RENEWAL_MS = 6_000;
-/** Of IPv4, in a pool of 256 addresses. */
-const BLOCK_SIZES = [24, 25, 26, 27, 28, 29] as const;
+/** Of IPv4, in a pool of 256 addresses. A block of all of them overlaps whatever is there. */
+const BLOCK_SIZES = [24, 24, 25, 27, 29] as const;
 /** Kinds whose writes decide what a pod has. */
 const DECISIVE = ["ipamblocks", "ipamhandles", "blockaffinities", "/pods/"] as const;
 

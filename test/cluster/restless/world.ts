@@ -17,6 +17,7 @@ import { Authority } from "./authority.ts";
 
 const NEIGHBOUR = "node2";
 const POOL = "pool4";
+const OUTSIDE = "outside";
 const PREFIX = "cni.projectcalico.org/";
 
 export class ClusterWorld extends RestlessWorld {
@@ -34,7 +35,7 @@ export class ClusterWorld extends RestlessWorld {
   readonly #unforgotten = new Set<string>();
 
   #kubeconfig = "";
-  #neighbour: Node | undefined;
+  #neighbour: Promise<Node> | undefined;
   readonly #authority: Authority;
 
   private constructor(pods: ApiServerNode, proxy: FaultProxy, authority: Authority, parts: Parts) {
@@ -52,8 +53,10 @@ export class ClusterWorld extends RestlessWorld {
     const pods = made.use(await ApiServerNode.create(cluster, { via: proxy, node: { binds: boot.binds } }));
     made.use(boot);
     boot.mountRun(join(pods.node.dir, "run"));
-    // So that the judge's packets pass without policy.
+    // The judge's packets pass without policy. The kernel answers for the pods' gateway only where a route leads to it.
     await pods.node.run(["/usr/sbin/sysctl", "-w", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"]);
+    await pods.node.ip("link", "add", OUTSIDE, "up", "type", "bridge");
+    await pods.node.ip("route", "add", "169.254.1.1", "dev", OUTSIDE);
     pods.node.excuse("a handle of a living container may count too much after a conflict", "miscounted");
     await pods.pool(POOL, "10.60.0.0/24");
     await pods.pool("pool6", "fd60::/112");
@@ -64,6 +67,7 @@ export class ClusterWorld extends RestlessWorld {
     world.#kubeconfig = kubeconfig;
     world.own.use(boot);
     world.own.use(proxy);
+    world.ownLinks.add(` ${OUTSIDE}`);
     await world.start();
     made.move();
     return world;
@@ -96,8 +100,9 @@ export class ClusterWorld extends RestlessWorld {
 
   /** A container on another node of the cluster, which has no agent. */
   async startElsewhere(): Promise<Container | undefined> {
-    this.#neighbour ??= await this.#makeNeighbour();
-    return this.start({ mode: "off", node: this.#neighbour });
+    // Several may begin at once.
+    this.#neighbour ??= this.#makeNeighbour();
+    return this.start({ mode: "off", node: await this.#neighbour });
   }
 
   async #makeNeighbour(): Promise<Node> {

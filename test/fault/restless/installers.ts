@@ -26,7 +26,9 @@ export async function installedAtOnce(world: World): Promise<readonly string[]> 
   using alone = new Installation();
   await sources.install(alone);
   return [
-    ...[...refused, ...(last.exit === 0 ? [] : [last])].map(({ log }) => `refused: an installation: ${log}`),
+    ...[...refused, ...(last.exit === 0 ? [] : [last])].map(
+      ({ log }) => `refused: an installation: ${log.trim().split("\n").slice(-3).join(" ")}`,
+    ),
     ...after,
     ...sources.halves(host).map((name) => `lost: ${name} is not whole after a third installer`),
     ...namesIn(host)

@@ -63,6 +63,7 @@ export function lookAtStore(path: string): SeenStore {
     database.query<{ value: string; detail: string | null }, [string]>("SELECT value, detail FROM objects WHERE kind = ?").all(kind);
   return {
     grants: rows("block").flatMap(({ value, detail }) => grantsOfBlock(recordOf(JSON.parse(value)), recordOf(JSON.parse(detail ?? "{}")))),
+    blocks: rows("block").map(({ value }) => String(recordOf(JSON.parse(value)).cidr)),
     handles: new Map(
       rows("handle").map(({ value }) => {
         const { id, blocks } = recordOf(JSON.parse(value));
@@ -91,6 +92,7 @@ export function together(stores: readonly SeenStore[]): SeenStore {
   for (const [handle, count] of stores.flatMap((store) => [...store.handles])) handles.set(handle, (handles.get(handle) ?? 0) + count);
   return {
     grants: stores.flatMap(({ grants }) => grants),
+    blocks: stores.flatMap(({ blocks = [] }) => blocks),
     handles,
     endpoints: stores.flatMap(({ endpoints }) => endpoints),
     lacksEndpoints: stores.some(({ lacksEndpoints }) => lacksEndpoints === true),

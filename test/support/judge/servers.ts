@@ -10,6 +10,7 @@ const ENDPOINTS = "/calico/resources/v3/projectcalico.org/workloadendpoints/";
 export function storeOfResources(blocks: readonly unknown[], handles: readonly unknown[]): SeenStore {
   return {
     grants: blocks.map(recordOf).flatMap((spec) => grantsOfBlock(spec, spec)),
+    blocks: blocks.map((spec) => String(recordOf(spec).cidr)),
     handles: new Map(handles.map(recordOf).flatMap((spec) => countOf(String(spec.handleID), spec))),
     endpoints: [],
     lacksEndpoints: true,
@@ -22,6 +23,7 @@ export function storeOfEtcd(contents: ReadonlyMap<string, string>): SeenStore {
     [...contents].flatMap(([key, value]) => (key.startsWith(prefix) ? [[key.slice(prefix.length), recordOf(JSON.parse(value))]] : []));
   return {
     grants: below(BLOCKS).flatMap(([, block]) => grantsOfBlock(block, block)),
+    blocks: below(BLOCKS).map(([, block]) => String(block.cidr)),
     handles: new Map(below(HANDLES).flatMap(([id, handle]) => countOf(id, handle))),
     endpoints: below(ENDPOINTS).map(([, endpoint]) => {
       const { containerID, endpoint: ifname } = recordOf(endpoint.spec);

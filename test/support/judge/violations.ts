@@ -1,5 +1,8 @@
 /** The verdict: pure, from what was seen and what should be there. Each rule names what it found in one line. */
+import ipaddr from "ipaddr.js";
 import { type Allowed, DEFAULT_ROUTES, type Expected, type Seen, type SeenNamespace, type Wanted } from "./world.ts";
+
+type Prefix = ReturnType<typeof ipaddr.parseCIDR>;
 
 /** "unseen": it could not be looked at. */
 export type Rule = "doubled" | "not-granted" | "unasked" | "lost" | "not-released" | "miscounted" | "cut-off" | "unseen";
@@ -27,7 +30,7 @@ export function handleOf({ network, containerId }: Pick<Wanted, "network" | "con
   return `${network}.${containerId}`;
 }
 
-/** Every address is in the kernel once, and granted to one. */
+/** Every address is in the kernel once, granted to one, and in one block. */
 export function doubled({ host, sandboxes, store }: Seen, allowed: Allowed): Violation[] {
   const bearers = new Map<string, string[]>();
   for (const [place, { links }] of [["host", host] as const, ...sandboxes]) {
@@ -40,7 +43,22 @@ export function doubled({ host, sandboxes, store }: Seen, allowed: Allowed): Vio
   return [
     ...twice(bearers, (address) => !allowed.addresses.has(address)).map(([address, all]) => `${address} is on ${all.join(" and ")}`),
     ...twice(owners, () => true).map(([address, all]) => `${address} is granted to ${all.join(" and ")}`),
+    ...overlapping(store.blocks ?? []).map(([one, other]) => `block ${one} overlaps block ${other}`),
   ].map(violation("doubled"));
+}
+
+function overlapping(blocks: readonly string[]): (readonly [string, string])[] {
+  const parsed = blocks.map((cidr) => ({ cidr, prefix: ipaddr.parseCIDR(cidr) }));
+  return parsed.flatMap((one, place) =>
+    parsed
+      .slice(place + 1)
+      .filter((other) => overlap(one.prefix, other.prefix))
+      .map((other) => [one.cidr, other.cidr] as const),
+  );
+}
+
+function overlap([one, length]: Prefix, [other, otherLength]: Prefix): boolean {
+  return one.kind() === other.kind() && one.match(other, Math.min(length, otherLength));
 }
 
 function twice(found: ReadonlyMap<string, readonly string[]>, counts: (address: string) => boolean) {

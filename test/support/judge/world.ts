@@ -45,6 +45,8 @@ export interface SeenGrant {
 /** The store's raw objects. */
 export interface SeenStore {
   readonly grants: readonly SeenGrant[];
+  /** CIDR of each IPAM block. */
+  readonly blocks?: readonly string[];
   /** Handles that have an object of their own, → how many addresses they count. */
   readonly handles: ReadonlyMap<string, number>;
   /** `containerID ifname` of each workload endpoint. */

@@ -74,9 +74,9 @@ async function makeForeign(world: RestlessWorld, pod: Pod): Promise<string | und
     for (const name of names) world.ownLinks.add(name);
   };
   own(`${pod.name} eth0`);
-  switch (world.oneOf("dummy", "inside", "host")) {
-    case "dummy":
-      await world.node.podIp(pod, "link", "add", "eth0", "type", "dummy");
+  switch (world.oneOf("bridge", "inside", "host")) {
+    case "bridge":
+      await world.node.podIp(pod, "link", "add", "eth0", "type", "bridge");
       return undefined;
     case "inside":
       own(`${pod.name} peer0`);

@@ -13,6 +13,7 @@ describe("The store of a server", () => {
     ];
     expect(storeOfResources([BLOCK], handles)).toEqual({
       grants: GRANTS,
+      blocks: ["10.60.0.0/30"],
       handles: new Map([["net1.web", 1]]),
       endpoints: [],
       lacksEndpoints: true,
@@ -28,7 +29,12 @@ describe("The store of a server", () => {
         "/calico/resources/v3/projectcalico.org/ippools/pool": { spec: {} },
       }).map(([key, value]) => [key, JSON.stringify(value)]),
     );
-    expect(storeOfEtcd(contents)).toEqual({ grants: GRANTS, handles: new Map([["net1.web", 1]]), endpoints: ["web eth0"] });
+    expect(storeOfEtcd(contents)).toEqual({
+      grants: GRANTS,
+      blocks: ["10.60.0.0/30"],
+      handles: new Map([["net1.web", 1]]),
+      endpoints: ["web eth0"],
+    });
   });
 
   it("lets nothing follow from a missing endpoint where pods are the endpoints", () => {

@@ -58,6 +58,16 @@ describe("The judge", () => {
     expect(verdict(withStore({ grants }))).toContain("doubled: 10.0.0.1 is granted to net1.web and net1.db");
   });
 
+  it("finds blocks that overlap, whichever is the larger one", () => {
+    const blocks = ["10.0.0.0/26", "10.0.0.64/26", "fd00::/122", "10.0.0.32/29", "10.0.0.0/24"];
+    expect(verdict(withStore({ blocks })).sort()).toEqual([
+      "doubled: block 10.0.0.0/26 overlaps block 10.0.0.0/24",
+      "doubled: block 10.0.0.0/26 overlaps block 10.0.0.32/29",
+      "doubled: block 10.0.0.32/29 overlaps block 10.0.0.0/24",
+      "doubled: block 10.0.0.64/26 overlaps block 10.0.0.0/24",
+    ]);
+  });
+
   it("finds an address that is borne without a grant, or with somebody else's", () => {
     expect(verdict(withStore({ grants: [], handles: new Map() }))).toContain("not-granted: s1 eth0 bears 10.0.0.1, granted to nobody");
     const grants = WEB.addresses.map((address) => ({ address, handle: "net1.db" }));
