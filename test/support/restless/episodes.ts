@@ -37,14 +37,15 @@ async function beside(world: RestlessWorld): Promise<readonly string[]> {
   const leaving = await world.start();
   if (leaving === undefined) return world.quiet();
   await world.killAgent();
-  if (world.random() < 0.5) await world.del(leaving);
-  else {
-    world.containers.delete(leaving);
-    const mode = world.oneOf("require", "off");
-    await world.collect([...world.containers], mode, mode === "require");
-  }
+  const mode = world.oneOf("require", "off");
+  const isDeleted = world.random() < 0.5;
+  if (isDeleted) await world.del(leaving);
+  else world.containers.delete(leaving);
+  const isCollected = isDeleted || (await world.collect([...world.containers], mode, mode === "require"));
   // The sandbox stays for a while, as some runtimes let it.
   await world.restartAgent();
+  // Nobody collects in the agent's place: the runtime asks once more.
+  if (!isCollected) await world.collect([...world.containers]);
   const wrong = await world.quiet();
   const next = await world.start();
   const wrongAfter = await world.quiet();

@@ -245,12 +245,13 @@ export abstract class RestlessWorld implements AsyncDisposable {
     return run.exit === 0;
   }
 
-  /** GC whose list has these containers. What it lacks is gone for the runtime. */
-  async collect(kept: readonly Container[], mode: Mode = "require", mayFail = false): Promise<void> {
+  /** GC whose list has these containers. What it lacks is gone for the runtime. @returns whether it succeeded */
+  async collect(kept: readonly Container[], mode: Mode = "require", mayFail = false): Promise<boolean> {
     this.operations++;
     const valid = kept.map(({ id }) => ({ containerID: id, ifname: "eth0" }));
     const run = await this.node.cni("GC", { conf: { ...this.conf(mode), "cni.dev/valid-attachments": valid } });
     if (run.exit !== 0 && !mayFail) this.complain("GC", run);
+    return run.exit === 0;
   }
 
   async removeSandbox(pod: Pod): Promise<void> {
