@@ -12,7 +12,8 @@ import { readPid, signalProcess } from "../../support/kubernetes/process.ts";
 import type { TestCluster } from "../../support/kubernetes/test-cluster.ts";
 import { Node } from "../../support/node.ts";
 import { Boot } from "../../support/restless/boot.ts";
-import { CALL_SECONDS, type Container, type Mode, NETWORK, type Parts, RestlessWorld } from "../../support/restless/world.ts";
+import { type Container, type Mode, NETWORK } from "../../support/restless/runtime.ts";
+import { CALL_SECONDS, type Parts, RestlessWorld } from "../../support/restless/world.ts";
 import { Authority } from "./authority.ts";
 
 const NEIGHBOUR = "node2";

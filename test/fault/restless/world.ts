@@ -12,7 +12,8 @@ import { Node } from "../../support/node.ts";
 import { policy } from "../../support/policy-agent.ts";
 import { Boot } from "../../support/restless/boot.ts";
 import { shifted } from "../../support/restless/clocks.ts";
-import { CALL_SECONDS, type Container, type Mode, NETWORK, RestlessWorld } from "../../support/restless/world.ts";
+import { type Container, type Mode, NETWORK } from "../../support/restless/runtime.ts";
+import { CALL_SECONDS, RestlessWorld } from "../../support/restless/world.ts";
 
 export class World extends RestlessWorld {
   /** Seconds. */

@@ -1,7 +1,8 @@
 /** Episodes about what an agent finds when it starts: pods of another boot, pods that were there before it, a /run without room. */
 import { busy, LONG_WAIT_SECONDS } from "./episodes.ts";
+import type { Container } from "./runtime.ts";
 import type { Episode } from "./suite.ts";
-import type { Container, RestlessWorld } from "./world.ts";
+import type { RestlessWorld } from "./world.ts";
 
 /** An agent comes so much later than the first ADDs. */
 const LATEST_START_MS = 1_000;

@@ -2,8 +2,9 @@
  * What can happen to any node: each episode is a few operations and faults, chosen by the seed, after which everything comes to rest and is
  * judged. Those that were defects once carry their ids.
  */
+import type { Container } from "./runtime.ts";
 import type { Episode } from "./suite.ts";
-import type { Container, RestlessWorld } from "./world.ts";
+import type { RestlessWorld } from "./world.ts";
 
 /** How long nobody gets addresses. */
 export const PAUSE_SECONDS = 3;

@@ -2,8 +2,9 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Pod } from "../node.ts";
+import { type Container, NETWORK } from "./runtime.ts";
 import type { Episode } from "./suite.ts";
-import { type Container, NETWORK, type RestlessWorld } from "./world.ts";
+import type { RestlessWorld } from "./world.ts";
 
 export const MISTAKEN: readonly Episode<RestlessWorld>[] = [
   { name: "a DEL with a path that is another's (R1, R5, R6)", faults: 2, play: wrongPath },
