@@ -77,10 +77,11 @@ describe("manifests/overlays", () => {
     expect(listOf("host-scope").ipam).toEqual({ type: "tortie-host-scope" });
   });
 
-  it("the conflist of all is manifests/conflist/10-tortie.conflist, with the node's name", () => {
+  it("the conflist of all is manifests/conflist/10-tortie.conflist, with the node's name and the agent that each node has", () => {
     const text = String(memberAt(find(objectsOf("alone"), "ConfigMap", "tortie-config"), "data", "tortie.conflist"));
     const list = JSON.parse(text.replace("__KUBECONFIG_FILEPATH__", "/etc/cni/net.d/calico-kubeconfig"));
-    const [{ nodename, nodename_file_optional, ...main }, ...others] = list.plugins;
+    const [{ nodename, nodename_file_optional, agent, ...main }, ...others] = list.plugins;
+    expect(agent).toBe("require");
     expect(nodename).toBe("__KUBERNETES_NODE_NAME__");
     // Only calico-node writes that file.
     expect(nodename_file_optional).toBe(true);
