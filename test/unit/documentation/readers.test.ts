@@ -43,9 +43,9 @@ describe("Each page of docs/", () => {
 });
 
 describe("The pages", () => {
-  it(`have no line of more than ${MAX_LINE} characters`, () => {
+  it(`have no line of more than ${MAX_LINE} characters, but for rows of tables`, () => {
     const long = PAGES.flatMap(({ path, text }) =>
-      text.split("\n").flatMap((line, index) => (line.length > MAX_LINE ? [`${path}:${index + 1}`] : [])),
+      text.split("\n").flatMap((line, index) => (line.length > MAX_LINE && !line.startsWith("|") ? [`${path}:${index + 1}`] : [])),
     );
     expect(long).toEqual([]);
   });
