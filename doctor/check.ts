@@ -88,8 +88,10 @@ export function repairEach(
   const writer = new BlockWriter({ width: AT_ONCE, lock });
   const lane = new Lane({ running: AT_ONCE });
   const mend = async (problem: Problem): Promise<Repaired> => {
-    using _held = sharesItsWrite(problem) ? undefined : await lock();
-    return { problem, outcome: await repair(problem, { ...services, writer }) };
+    if (sharesItsWrite(problem)) return { problem, outcome: await repair(problem, { ...services, writer }) };
+    // The common writer takes the lock by itself, which this repair has already.
+    using _held = await lock();
+    return { problem, outcome: await repair(problem, services) };
   };
   return Promise.all(problems.map((problem) => lane.run(NEVER, () => mend(problem))));
 }

@@ -1,7 +1,6 @@
 /**
  * Serves CNI ADD: gives one attachment its addresses, link, routes and record, or leaves nothing behind (design §2, invariant 5).
- * The commit comes last: it writes the agent's record, or prints the result. A failure up to then, or an abort by the caller
- * (`call.signal`), undoes everything in reverse order.
+ * The agent's record is committed last. A failure up to then, or an abort by the caller (`call.signal`), undoes everything in reverse order.
  */
 import type { AttachmentName } from "../dataplane/alias.ts";
 import type { ExternalAttachment } from "../dataplane/dataplane.ts";
@@ -63,10 +62,10 @@ export async function add(call: AddCall, host: Host): Promise<CniResult> {
   await writeRecord(endpoint, workload, host);
   undo.defer(() => forget(call, host));
   log.step("endpoint");
-  await policyReady(call, endpoint);
   const result = resultOf(made, lease, link.podMac, desired);
   await journal.commit(result);
   undo.move(); // success: keep everything
+  await policyReady(call, endpoint);
   return result;
 }
 
