@@ -1,6 +1,6 @@
 /** Takes the links of an attachment away; what is gone already counts as taken away (C§4.7). */
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
-import { namesAttachment } from "../alias.ts";
+import { isAttachmentAlias, namesAttachment } from "../alias.ts";
 import type { AttachedLink, LinkOfAttachment, Removal } from "../dataplane.ts";
 import type { HostSockets } from "../netlink/host-sockets.ts";
 import { NetlinkError } from "../netlink/message.ts";
@@ -51,7 +51,7 @@ async function isProven({ alias, kind }: Link, { owner, predecessors, isRecorded
   if (!isDeviceKind(kind)) return false;
   if (namesAttachment(alias, owner)) return true;
   if (predecessors !== undefined) return mayReplace(alias, { owner, predecessors });
-  return alias === "" && (await isRecorded?.()) === true;
+  return !isAttachmentAlias(alias) && (await isRecorded?.()) === true;
 }
 
 /** Deletes a link of the host if it is the right one: what was found a moment ago may have changed. */

@@ -218,7 +218,6 @@ describe("tortiectl policy off", () => {
     expect(await tortie("off")).toMatchObject({ exit: 0, stdout: expect.stringContaining("off on this node already") });
     expect(JSON.parse((await tortie("off", "--json")).stdout)).toEqual({
       table: false,
-      file: false,
       dropped: 0,
       "agent-enforces": false,
     });

@@ -155,7 +155,7 @@ async function folderWith(answer: (socket: Socket, call: Buffer) => void): Promi
   it("prints on standard error where nobody reads its output", async () => {
     await using folder = await folderWith((socket) => setTimeout(() => socket.end(answerOf(200, "answer")), 100));
     const around = ["/bin/bash", "-c", `"$@" | true; exit "\${PIPESTATUS[0]}"`, "bash"];
-    expect(await folder.run({ around })).toEqual({ exit: 1, stdout: "", stderr: "answer" });
+    expect(await folder.run({ around })).toEqual({ exit: 1, stdout: "", stderr: expect.stringMatching(/^answer/) });
   });
 
   it("lets the program wait, on the same connection, for an agent that says nothing for two seconds", async () => {
