@@ -33,7 +33,7 @@ const NO_PANIC = "design §8: one error with a stable code instead of a panic";
 
 /** The scenarios whose difference is the local store's too, to the letter. */
 const AS_ON_THE_LOCAL_STORE = words`
-  main/add-pod-default-route-exists main/add-twice-new-id main/dataplane-grpc main/del-empty-netns main/del-foreign-id
+  main/add-pod-default-route-exists main/add-pod-eth0-exists main/add-twice-new-id main/dataplane-grpc main/del-empty-netns main/del-foreign-id
   main/del-missing-netns main/del-netns-file main/delegate-exit-silent main/dual-host-addrgen-none
   main/dual-host-addrgen-random main/env-no-command main/hostlocal-routes-not-objects main/mtu-1279 main/netns-file
   main/netns-missing main/netns-own main/nodename-newline main/prefix-long main/route-same-dev-race
