@@ -20,17 +20,16 @@ export async function status(call: NetworkCall, host: Host): Promise<void> {
   const { request, config } = call;
   await unavailableUnless("configuration", async () => assertAddPossible(call));
   const plugin = await unavailableUnless("IPAM plugin", async () => findIpam(request, config));
-  await unavailableUnless("datastore", () => openDatastore(call, host));
+  if (call.traits.poolsFrom === "netconf") await unavailableUnless("datastore", () => readStore(host));
   await logUnlessOpen(call);
   // An IPAM plugin that cannot ask the cluster has nothing to add.
   if (await isAnswering(call, host)) await connectIpam(plugin, ipamInput(call), call, host).run("STATUS");
   await unavailableUnless("node", () => assertNodeNamed(call));
 }
 
-/** Opens a file, but reads only the way to an API server. */
-async function openDatastore({ traits }: NetworkCall, host: Host): Promise<void> {
-  const datastore = await host.datastore();
-  if (traits.poolsFrom === "netconf") await datastore.clusterInformation.get("default");
+/** Reads the node's own file, which nobody else corrects. */
+async function readStore(host: Host): Promise<void> {
+  await (await host.datastore()).clusterInformation.get("default");
 }
 
 async function logUnlessOpen({ config: { readinessGates }, env, log }: NetworkCall): Promise<void> {
@@ -44,6 +43,7 @@ async function logUnlessOpen({ config: { readinessGates }, env, log }: NetworkCa
 /** @throws TortieError `status-unavailable` when it is this node that cannot ask */
 async function isAnswering(call: NetworkCall, host: Host): Promise<boolean> {
   try {
+    // Opening counts too: the agent asks the server for the group of Calico's resources then.
     await inTime(assertClusterReady(call, host));
     return true;
   } catch (error) {

@@ -7,33 +7,11 @@ import { HISTORY_OPERATIONS } from "./history.ts";
 import { IDENTITY_OPERATIONS } from "./identity.ts";
 import { IPAM_OPERATIONS } from "./ipam.ts";
 import { ErrorObject, NODE_OPERATIONS } from "./node.ts";
-import { type HandlersOf, type Operations, ref, Type } from "./operation.ts";
+import { type HandlersOf, ref } from "./operation.ts";
 import { POLICY_OPERATIONS } from "./policy-schema.ts";
-
-/** What operators may ask about calls of plugins, which themselves use a socket of their own (A§11.3). */
-export const CNI_OPERATIONS = {
-  cniStatus: {
-    method: "GET",
-    path: "/cni/status",
-    summary: "STATUS of this node, without a network configuration",
-    answers: { 200: Type.String({ maxLength: 0, description: "Empty: an ADD could succeed" }) },
-    isRootOnly: true,
-  },
-} as const satisfies Operations;
-
-/** @param assertReady throws why this node is not ready */
-export function cniHandlers(assertReady: () => void): HandlersOf<typeof CNI_OPERATIONS> {
-  return {
-    cniStatus() {
-      assertReady();
-      return { status: 200, body: "" };
-    },
-  };
-}
 
 export const OPERATIONS = {
   ...NODE_OPERATIONS,
-  ...CNI_OPERATIONS,
   ...ENDPOINT_OPERATIONS,
   ...HISTORY_OPERATIONS,
   ...IDENTITY_OPERATIONS,

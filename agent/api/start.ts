@@ -5,7 +5,6 @@ import type { NodeRanges } from "../addresses/ranges/start.ts";
 import type { AttachmentService } from "../attachments/attachment-service.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
 import { isConnected } from "../endpoints/mend-link.ts";
-import { checkStatus } from "../observe/health.ts";
 import type { Standstill } from "../observe/metrics.ts";
 import type { AgentIdentities } from "../policy/identities/start.ts";
 import type { AgentPolicy } from "../policy/start.ts";
@@ -18,7 +17,7 @@ import { identityHandlers } from "./identity.ts";
 import { IpamService, ipamHandlers } from "./ipam-service.ts";
 import { type CallService, LanedAttachments } from "./lanes.ts";
 import { nodeHandlers } from "./node.ts";
-import { cniHandlers, type Handlers, OPERATIONS } from "./operations.ts";
+import { type Handlers, OPERATIONS } from "./operations.ts";
 import { policyHandlers } from "./policy.ts";
 import { Registration } from "./registration.ts";
 import { buildApp, type RoutesInput } from "./routes.ts";
@@ -93,7 +92,6 @@ function handlersOf(
       metrics: () => health.metrics.list(),
       metricsText: () => health.metrics.text(),
     }),
-    ...cniHandlers(() => checkStatus(health.health)),
   };
 }
 

@@ -42,8 +42,8 @@ export interface AttachmentParts extends Surroundings {
   readonly forgetRegistered: (record: EndpointRecord) => Promise<void>;
   /** Told of an ADD that failed, behind its answer. */
   readonly onFailedAdd?: ((served: ServedCall, error: unknown) => void) | undefined;
-  /** The agent's own judgement of its health, which STATUS gives too (A§8.3). @throws TortieError `status-unavailable` */
-  readonly assertReady: () => void;
+  /** Reasons why the agent is not ready (A§8.3), for the log of a STATUS. */
+  readonly notReady: () => readonly string[];
   /** Where each operation is noted, for those who ask about it later. */
   readonly history?: History;
 }
@@ -133,7 +133,7 @@ export class AttachmentService {
   }
 
   async #route(served: ServedCall, { peer, signal: caller }: CallContext): Promise<Outcome> {
-    const { deletes, assertReady } = this.#parts;
+    const { deletes, notReady } = this.#parts;
     const { attachment, call, host, given } = served;
     switch (given.command) {
       case "ADD":
@@ -150,7 +150,7 @@ export class AttachmentService {
       case "GC":
         return this.#collect(served, caller);
       case "STATUS":
-        assertReady();
+        logNotReady(served, notReady());
         return { printed: await serve({ ...call, signal: caller }, host) };
     }
   }
@@ -193,6 +193,12 @@ export class AttachmentService {
       return await work(signal);
     });
   }
+}
+
+function logNotReady({ log }: ServedCall, reasons: readonly string[]): void {
+  // No reason to fail: that would make the whole node NotReady and take its running pods away. New pods are kept away by the condition
+  // NetworkUnavailable, which follows the same readiness (docs/project/decisions.md).
+  if (reasons.length > 0) log.error(`the agent is not ready: ${reasons.join("; ")}`);
 }
 
 function traced<T>({ trace }: ServedCall, work: () => Promise<T>): Promise<T> {

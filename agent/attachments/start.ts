@@ -11,7 +11,6 @@ import { type BlocksOptions, blocksParts } from "../addresses/blocks-parts.ts";
 import type { NodeRanges } from "../addresses/ranges/start.ts";
 import type { History } from "../endpoints/history.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
-import { checkStatus } from "../observe/health.ts";
 import type { AgentPolicy } from "../policy/start.ts";
 import type { AgentContext } from "../start/context.ts";
 import { AttachmentService } from "./attachment-service.ts";
@@ -87,7 +86,7 @@ export function startAttachments(
     ...ipamTypeOf(context),
     policy: policy.calls,
     forgetRegistered: (record) => forgetRegistered(record, { endpoints: manager, release: ranges.release }),
-    assertReady: () => checkStatus(health.health),
+    notReady: () => health.health.notReady(),
     tracing,
     onFailedAdd: failedAddReporter(context),
     history,

@@ -1,7 +1,7 @@
 /** Puts the agent's health and figures together (A§8.2, A§8.3). */
 
 import type { AgentFile } from "../../handover/run-directory.ts";
-import { messageOf, TortieError } from "../../lib/errors/errors.ts";
+import { messageOf } from "../../lib/errors/errors.ts";
 import type { OnAnswer } from "../../lib/kubernetes/client/connection.ts";
 import type { CacheState } from "../../lib/kubernetes/watch/resource-cache.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";
@@ -129,13 +129,4 @@ interface WatchedEndpoints {
 /** Returns the key of findings about an endpoint's addresses, at a restore and later: the newest one replaces the others. */
 export function addressFinding(id: number): string {
   return `address-conflict ${id}`;
-}
-
-/**
- * Answers STATUS by the agent's own judgement (A§8.3, A§11.5): a node that is not ready says why, at once.
- * @throws TortieError `status-unavailable` naming every reason
- */
-export function checkStatus(health: Pick<Health, "notReady">): void {
-  const reasons = health.notReady();
-  if (reasons.length > 0) throw new TortieError("status-unavailable", `this node cannot add containers now: ${reasons.join("; ")}`);
 }

@@ -39,7 +39,7 @@ function wordOf(error: Error): string | undefined {
 
 const STATUS = "look at it: tortiectl node status";
 
-/** Repeats what the agent finds itself, STATUS included: it judges both alike. */
+/** Repeats what the agent finds itself. */
 export async function agentHealth(view: HostView): Promise<readonly Finding[]> {
   const { view: agent } = await view.agent();
   if (agent instanceof Error) return [skipped("agent", "no agent answers")];

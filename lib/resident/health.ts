@@ -1,6 +1,6 @@
 /**
  * Judges how the agent is (A§8.3). Alive: nothing remote counts, or an outage of the API server would restart every agent of a cluster.
- * Ready: an ADD can succeed. The document of all checks, waits and findings says since when, and what to do. STATUS is the same judgement.
+ * Ready: an ADD can succeed. The document of all checks, waits and findings says since when, and what to do.
  */
 
 import type { ApiFault } from "../kubernetes/api-client.ts";

@@ -107,15 +107,15 @@ describe("An agent in blocks mode", () => {
     await world.expectNothingLeft("pod");
   });
 
-  it("is not ready before it has read its pods, says what it waits for, and refuses STATUS until then", async () => {
+  it("is not ready before it has read its pods and says what it waits for, while STATUS succeeds with a line in the log", async () => {
     await using proxy = await cluster.proxy();
     await using world = await ApiServerNode.create(cluster, { via: proxy, pools: ["10.67.0.0/24"], pods: ["pod"] });
     await proxy.refuse();
     await using agent = await world.startAgent([], { until: "local" });
     const conf = { ...agent.netconf, cniVersion: "1.1.0" };
 
-    const refusal = await world.call("STATUS", { conf, container: "" });
-    expect(refusal.json).toMatchObject({ code: 50, msg: expect.stringContaining("the agent is in phase local") });
+    expect(await world.call("STATUS", { conf, container: "" })).toMatchObject({ exit: 0, stdout: "" });
+    expect(agent.log).toContain("the agent is not ready: phase: the agent is in phase local");
     const { json } = await agent.request("GET", "/healthz");
     expect(json).toMatchObject({ phase: "local", ready: false, waits: [{ what: "the pods of this node, from the API server" }] });
 

@@ -156,7 +156,6 @@ describe("The API of the agent", () => {
       ["GET", "/controllers", "/controllers"],
       ["GET", "/metrics/", "/metrics/"],
       ["GET", "/metrics", "/metrics"],
-      ["GET", "/cni/status", "/cni/status"],
       ["GET", "/endpoint", "/endpoint"],
       ["GET", "/endpoint?state=ready&label=a:b", "/endpoint"],
       ["GET", "/endpoint?state=unheard-of", "/endpoint"],

@@ -1,6 +1,7 @@
-/** A real agent's health: over its socket, on its port, and in STATUS. */
+/** A real agent's health: over its socket, and on its port. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Agent } from "../../support/agent.ts";
 import { dualIpam, localConf } from "../../support/conf.ts";
@@ -27,7 +28,7 @@ async function listener(node: Node, port: number): Promise<Disposable> {
 // The cases wait for ports and probes beside each other, each on a node of its own.
 
 describe("the health of an agent on the local store", () => {
-  it.concurrent("is served on its port, and says the same over the socket and in STATUS", async () => {
+  it.concurrent("is served on its port, and says the same over the socket", async () => {
     await using node = await Node.create();
     await using agent = await Agent.start(node, { args: ["--health-port", "9879"] });
     expect(await ask(node, 9879, "/livez")).toContain(" 200 OK");
@@ -35,7 +36,6 @@ describe("the health of an agent on the local store", () => {
     expect(await ask(node, 9879, "/metrics")).toContain("tortie_endpoint_count 0");
     const { json } = await agent.request("GET", "/healthz");
     expect(json).toMatchObject({ phase: "ready", state: "ok", ready: true, live: true });
-    expect((await agent.request("GET", "/cni/status")).status).toBe(200);
     expect((await agent.request("GET", "/metrics")).text).toContain('tortie_api_process_time_seconds_count{path="/healthz"');
   });
 
@@ -130,5 +130,39 @@ describe("the health of an agent on the local store", () => {
     await using agent = await Agent.start(node, { args: ["--health-port", "9879"] });
     const { json } = await agent.request("GET", "/healthz");
     expect(json).toMatchObject({ ready: true, state: "warning", findings: [expect.stringContaining("port 9879")] });
+  });
+});
+
+/** Kubeconfig of an API server whose port nobody listens on. */
+const SERVER_AWAY = `apiVersion: v1
+kind: Config
+current-context: here
+contexts: [{name: here, context: {cluster: here, user: here}}]
+clusters: [{name: here, cluster: {server: "https://127.0.0.1:9"}}]
+users: [{name: here, user: {token: none}}]
+`;
+
+describe("STATUS of an agent that answers and is not ready", () => {
+  it("succeeds, and the agent's log says what it is not ready for", async () => {
+    await using node = await Node.create();
+    const kubeconfig = join(node.dir, "kubeconfig");
+    writeFileSync(kubeconfig, SERVER_AWAY);
+    const args = ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig];
+    await using agent = await Agent.start(node, { args, until: "local" });
+    expect((await agent.request("GET", "/healthz")).json).toMatchObject({ phase: "local", ready: false });
+    const conf = localConf(node, {
+      cniVersion: "1.1.0",
+      ...agent.netconf,
+      datastore_type: "kubernetes",
+      kubernetes: { kubeconfig },
+      nodename_file_optional: true,
+    });
+
+    expect(await node.cni("STATUS", { conf })).toMatchObject({ exit: 0, stdout: "" });
+    expect(agent.log).toContain("the agent is not ready: phase: the agent is in phase local");
+
+    // What only a correction of this node ends still fails it.
+    const wrong = { ...conf, kubernetes: { kubeconfig: "/nowhere" } };
+    expect(await node.cni("STATUS", { conf: wrong })).toMatchObject({ exit: 1, json: { code: 50 } });
   });
 });

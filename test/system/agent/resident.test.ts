@@ -27,7 +27,6 @@ describe("A resident agent on the local store", () => {
     expect(await callAgent(agent, "check", withResult, call)).toMatchObject({ status: 200, text: "" });
     const ofNobody = { containerId: "", ifname: "" };
     expect(await callAgent(agent, "status", conf, ofNobody)).toMatchObject({ status: 200 });
-    expect(await agent.request("GET", "/cni/status")).toMatchObject({ status: 200 });
     const valid = { ...conf, "cni.dev/valid-attachments": [{ containerID: "cid1", ifname: "eth0" }] };
     expect(await callAgent(agent, "gc", valid, ofNobody)).toMatchObject({ status: 200, text: "" });
     expect(await node.podIp(pod, "-j", "link", "show", "eth0")).toHaveLength(1);

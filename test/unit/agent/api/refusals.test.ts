@@ -51,7 +51,6 @@ async function api(access: Access = "everything") {
         metricsText: unused,
       }),
       ...policyHandlers({ view: unused, ending: new AbortController().signal }),
-      cniStatus: unused,
     },
     callerOf: () => ({ peer: { pid: 1, uid: 0, gid: 0, groups: [] }, access }),
     onDefect: unused,
