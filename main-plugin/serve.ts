@@ -60,16 +60,18 @@ export function isChained({ config }: Pick<NetworkCall, "config">): boolean {
 /**
  * Serves `chain: attach` (A§3.8): the interface and its addresses are those of the plugin before this one. Nothing is made and nothing
  * removed; with an agent, there is an endpoint for it.
- * @returns what to print: the other plugin's result, unchanged
+ * @returns what to print: the other plugin's result, in the version of this call
  * @throws TortieError `netconf-value`, `result-invalid`
  */
 async function serveChained(call: NetworkCall): Promise<string | undefined> {
-  const { command } = call.request;
+  const { command, cniVersion = ABSENT_VERSION_OF_MAIN_RESULT } = call.request;
   if (command !== "ADD") return undefined;
   checkChain(call.config);
   const { result, json } = chainedResult(call);
+  // A result of the right version keeps members that we do not know.
+  const printed = json.cniVersion === cniVersion ? stringifyJson(json, INDENT) : renderResult(result, cniVersion);
   await call.journal.commit(result);
-  return stringifyJson(json, INDENT);
+  return printed;
 }
 
 /** Reads what the plugin before this one gave. @throws TortieError `result-invalid` */

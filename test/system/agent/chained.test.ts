@@ -39,6 +39,24 @@ describe("an endpoint over somebody else's interface", () => {
     expect(await node.cni("DEL", { pod, conf: bridge, plugin: `${REFERENCE_PLUGINS_DIR}/bridge` })).toMatchObject({ exit: 0 });
   });
 
+  it.each(["require", "off"])("prints an older plugin's result in the version of its own list (agent: %s)", async (mode) => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    const pod = await node.addPod();
+    const prevResult = {
+      cniVersion: "0.3.1",
+      interfaces: [{ name: "eth0" }],
+      ips: [{ version: "4", interface: 0, address: "10.77.0.2/24" }],
+    };
+    const conf = localConf(node, { ...agent.netconf, cniVersion: "1.1.0", agent: mode, chain: "attach", prevResult });
+    const added = await node.cni("ADD", { pod, conf });
+    expect(added).toMatchObject({ exit: 0, json: { cniVersion: "1.1.0", ips: [{ interface: 0, address: "10.77.0.2/24" }] } });
+    expect(added.stdout).not.toContain('"version"');
+    // Repeated, the agent answers from its record.
+    expect((await node.cni("ADD", { pod, conf })).json).toEqual(added.json);
+    expect(await node.cni("DEL", { pod, conf })).toMatchObject({ exit: 0 });
+  });
+
   it("is refused without the result of a plugin before it", async () => {
     await using node = await Node.create();
     const pod = await node.addPod();
