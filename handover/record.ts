@@ -1,6 +1,6 @@
 /**
  * Describes what the agent knows of one attachment and must still know after it was killed: `<state>/<id>/endpoint.json` (A§5.7). A plugin
- * that works while the agent is away leaves the same for it, without an id (A§11.6).
+ * that serves its calls itself writes the same, without an id (A§11.6).
  *
  * The record is the journal of ADD and DEL (A§11.4): its phase is written before the effect that it names, so that a restart finds
  * whatever a killed agent may have left. Its members stand in one table, which is the type as well as the reader of the stored text.

@@ -10,7 +10,7 @@ const PREFIX = "tortie_";
 /** From what an answer out of memory takes to what a waiting ADD takes. */
 const SECONDS = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
-/** What a sweep or a comparison finds (docs/agent.md). */
+/** What a sweep or a comparison finds (docs/reference/agent.md). */
 const FINDINGS = [
   "endpoint-without-link",
   "endpoint-without-pod",

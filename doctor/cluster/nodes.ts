@@ -58,7 +58,7 @@ export function judgeAgents(nodes: readonly string[], pods: ReadonlyMap<string, 
     if (ready.status === "True") return [];
     const cause = waitsFor(pod) ?? (ready.message || "it has not said that it is ready");
     const next = `kubectl -n ${namespace} logs ${nameOf(pod)} --all-containers; kubectl -n ${namespace} exec ${nameOf(pod)} -- tortiectl node status`;
-    return [failed(`node ${node}`, `its agent ${nameOf(pod)} is not ready: ${cause}`, { word: "status-unavailable", next })];
+    return [failed(`node ${node}`, `its agent ${nameOf(pod)} is not ready: ${cause}`, { word: "agent-unreachable", next })];
   });
   return found.length > 0 ? abridged(found, "nodes") : [well("agents", `one is ready on each of ${count(nodes.length, "node")}`)];
 }

@@ -17,7 +17,8 @@ export async function agentSocket(view: HostView): Promise<readonly Finding[]> {
     return [failed(socket, message, { word: wordOf(agent), next: LOGS })];
   }
   if (view.ownList()?.config.agent.mode === "require") {
-    const next = 'start the agent (systemctl start tortie-node), or take "agent" out of the list: the plugins work by themselves then';
+    const next =
+      'start the agent (systemctl start tortie-node), or set "agent" to "off" in the list: the plugins serve their calls themselves then';
     return [
       failed(socket, `the list requires an agent, and none has been here since the host's start: ${agent.message}`, {
         word: wordOf(agent),
@@ -26,7 +27,7 @@ export async function agentSocket(view: HostView): Promise<readonly Finding[]> {
     ];
   }
   if (!isUnreachable(agent)) return [failed(socket, agent.message, { word: wordOf(agent), next: LOGS })];
-  return [skipped(socket, "no agent has been here since the host's start: the plugins work by themselves")];
+  return [skipped(socket, "no agent has been here since the host's start: the plugins serve their calls themselves")];
 }
 
 function isUnreachable(error: Error): boolean {
@@ -51,7 +52,7 @@ export async function agentHealth(view: HostView): Promise<readonly Finding[]> {
     ...findings.map((finding) => warned("agent", finding, { next: STATUS })),
   ];
   if (!isReady && found.every(({ status }) => status !== "failed")) {
-    found.push(failed("agent", "it is not ready: no pod can be added", { next: STATUS }));
+    found.push(failed("agent", "it is not ready", { next: STATUS }));
   }
   return found.length > 0 ? found : [well("agent", `ready, and its ${checks.length} checks are well`)];
 }

@@ -184,7 +184,7 @@ export const ERROR_CATALOGUE = {
     "mount the directory of the network namespaces into the agent's container, or let the agent see the processes of the host",
   // The forwarder's own, which is no TypeScript.
   "program-missing": "install Tortie again: the program of a plugin belongs beside it, under its name and -main",
-  "protocol-unsupported": "run the plugin and the agent of one version; until then the plugin works without the agent",
+  "protocol-unsupported": "run the plugin and the agent of one version",
   "build-timeout": { code: 11, next: "call the operation again; the endpoint's log says what the build waited for" },
   "endpoint-ids-exhausted": { code: 11, next: "raise --max-endpoints of tortie-node, or remove containers that are not needed" },
   "endpoint-name-invalid": {

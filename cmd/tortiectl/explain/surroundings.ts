@@ -39,7 +39,7 @@ export function endpointOf({ attachment, id }: EndpointRecord, { endpoints }: Ag
   return endpoints.find((one) => one.id === id && one.status.attachment["container-id"] === attachment.containerId);
 }
 
-/** Asks the agent how it is. Its absence is wrong only where there was one. */
+/** Asks the agent how it is. Its absence is wrong only where there was one, or where the list requires one. */
 export async function agentSeen({ run, lists }: Sources): Promise<AgentSeen> {
   const object = `agent at ${run.socket}`;
   const client = new AgentClient(run.socket);
@@ -66,23 +66,19 @@ export async function agentSeen({ run, lists }: Sources): Promise<AgentSeen> {
   }
 }
 
-function absent(object: string, agentFile: string, mode: string | undefined): Finding {
+/** Judges by the list, which alone decides who serves the calls. */
+export function absent(object: string, agentFile: string, mode: string | undefined): Finding {
   const left = findAgent(agentFile);
-  if (left !== undefined) {
-    const message = `an agent was here, phase ${left.phase}, and does not answer: ADDs wait for it, and DELs are left to it`;
-    return failed(object, message, {
-      next: "start tortie-node; if it is gone for good, uninstall it: docs/how-to/operate.md",
-      word: "agent-unreachable",
-    });
-  }
+  const word = "agent-unreachable";
   if (mode === "require") {
-    const next = "start tortie-node, or set agent to auto in the network configuration";
-    return failed(object, "the network configuration requires an agent, and none has been here since the host's start", {
-      next,
-      word: "agent-unreachable",
-    });
+    const seen = left === undefined ? "none has been here since the host's start" : `the last one was in phase ${left.phase}`;
+    const message = `the network configuration requires an agent, and none answers (${seen}): an ADD waits and fails, a DEL removes the link and queues the rest`;
+    return failed(object, message, { next: 'start tortie-node, or set "agent" to "off" in the network configuration', word });
   }
-  return skipped(object, "no agent runs here: the plugins do everything themselves, and nobody keeps a history");
+  const alone = "the plugins serve their calls themselves, and nobody enforces policy, repairs or keeps a history";
+  if (left === undefined) return skipped(object, `no agent runs here: ${alone}`);
+  const next = "start tortie-node; if it is gone for good, uninstall it: docs/how-to/uninstall.md";
+  return failed(object, `an agent was here, phase ${left.phase}, and does not answer: ${alone}`, { next, word });
 }
 
 /** Finds an agent that runs what has been replaced on the disk since, or another version than this program. */

@@ -14,7 +14,7 @@ export const REGISTRY = "127.0.0.1:5000";
 /** Images without a registry in their name come from here; to the nodes of the suite theirs is a mirror of it. */
 export const MIRRORED = "docker.io";
 
-/** How the runtime reaches it: without TLS (containerd, docs/hosts.md). */
+/** How the runtime reaches it: without TLS (docs/hosts.md of containerd). */
 export const REGISTRY_HOSTS = `server = "http://${REGISTRY}"
 [host."http://${REGISTRY}"]
   capabilities = ["pull", "resolve"]

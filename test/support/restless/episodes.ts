@@ -150,7 +150,7 @@ function isTryAgain(answer: unknown): boolean {
 
 async function replacedAgent(world: RestlessWorld): Promise<readonly string[]> {
   await busy(world, {
-    // A slow server's DEL is cut off by an agent that ends: `agent-stopping`, which the runtime repeats (docs/errors.md).
+    // A slow server's DEL is cut off by an agent that ends: `agent-stopping`, which the runtime repeats (docs/reference/errors.md).
     mayFail: true,
     async meanwhile() {
       await Bun.sleep(world.below(150));

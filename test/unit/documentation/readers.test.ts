@@ -1,5 +1,5 @@
 /** A page can be found, says at its beginning whom it is for, and can be read beside a terminal. */
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { phrases } from "../../support/words.ts";
 import { PAGES, type Page, ROOT, targetOf } from "./pages.ts";
@@ -68,5 +68,34 @@ describe("The pages", () => {
     const all = pages.map(({ text }) => text.toLowerCase()).join("\n");
     const words = phrases`uninstall, roll back, sizing, requirements, limitations, supported versions, high availability, glossary`;
     expect(words.filter((word) => !all.includes(word))).toEqual([]);
+  });
+});
+
+describe("The sources", () => {
+  it("name no page of docs/ that does not exist", () => {
+    const folders = [
+      "agent",
+      "cmd",
+      "controller",
+      "dataplane",
+      "doctor",
+      "handover",
+      "installer",
+      "ipam-plugin",
+      "lib",
+      "main-plugin",
+      "manifests",
+      "ui",
+    ];
+    const files = folders.flatMap((folder) =>
+      [...new Bun.Glob("**/*.{ts,tsx,yaml,tpl,txt,service}").scanSync(join(ROOT, folder))].map((file) => join(folder, file)),
+    );
+    const missing = files.flatMap((file) =>
+      [...readFileSync(join(ROOT, file), "utf8").matchAll(/\bdocs\/[\w/-]+\.md\b/g)]
+        .filter(([page]) => !existsSync(join(ROOT, page)))
+        .map(([page]) => `${file}: ${page}`),
+    );
+    expect(files.length).toBeGreaterThan(500);
+    expect(missing).toEqual([]);
   });
 });
