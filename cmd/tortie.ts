@@ -4,7 +4,6 @@
  */
 
 import type { Environment } from "../lib/cni/protocol.ts";
-import { messageOf } from "../lib/errors/errors.ts";
 import { readToEnd, writeAll } from "../lib/system/files.ts";
 import { once } from "../lib/system/waiting.ts";
 import { type ForwardedCall, forward, HERE, type Way } from "../main-plugin/to-agent/fork.ts";
@@ -43,13 +42,13 @@ async function printAnswer({ output, exit }: Answered, env: Environment, readStd
   } catch (cause) {
     // Standard output is closed, or a pipe without a reader; standard error may still have one.
     writeAll(2, output);
-    return exit === 0 && env.CNI_COMMAND === "ADD" ? undo(messageOf(cause), env, readStdin) : 1;
+    return exit === 0 && env.CNI_COMMAND === "ADD" ? undo(cause, env, readStdin) : 1;
   }
 }
 
-/** @returns the exit status of the ADD */
-async function undo(why: string, env: Environment, readStdin: () => Uint8Array): Promise<number> {
+/** @param why the result cannot be written @returns the exit status of the ADD */
+async function undo(why: unknown, env: Environment, readStdin: () => Uint8Array): Promise<number> {
   const [{ undone }, { renderError }] = await Promise.all([import("./unprinted.ts"), import("../lib/cni/error-output.ts")]);
-  printError(`${renderError(undone(why, { env, stdin: readStdin() }))}\n`);
+  printError(`${renderError(undone(why instanceof Error ? why.message : String(why), { env, stdin: readStdin() }))}\n`);
   return 1;
 }

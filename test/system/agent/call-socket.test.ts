@@ -96,15 +96,17 @@ describe("The call socket", () => {
 
   (HAS_OTHER_USERS ? it : it.skip)("is root's alone, whatever rights its file has", async () => {
     execFileSync("chmod", ["755", node.dir]);
+    // A host has one agent.
+    await agent.stop();
     const start = () => Agent.start(node, { runDir: "other" });
-    const [agent, wider] = await watchingModes(`${node.dir}/other/cni.sock`, 0o600, start);
-    await using _ = agent;
+    const [other, wider] = await watchingModes(`${node.dir}/other/cni.sock`, 0o600, start);
+    await using _ = other;
     expect(wider).toEqual([]);
-    expect(execFileSync("stat", ["-c", "%a %u %g", agent.calls], { encoding: "utf8" })).toBe("600 0 0\n");
+    expect(execFileSync("stat", ["-c", "%a %u %g", other.calls], { encoding: "utf8" })).toBe("600 0 0\n");
 
-    execFileSync("chmod", ["666", agent.calls]);
+    execFileSync("chmod", ["666", other.calls]);
     const as = ["/usr/bin/setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups", "--"];
-    const [status, output] = await ask(agent, { command: "DEL", conf: localConf(node), as });
+    const [status, output] = await ask(other, { command: "DEL", conf: localConf(node), as });
     expect([status, JSON.parse(output)]).toEqual(["403", expect.objectContaining({ word: "access-denied" })]);
   });
 });

@@ -1,4 +1,5 @@
 /** The history that the agent serves: of calls that it served, of what plugins did without it, and after it was killed. */
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Agent } from "../../support/agent.ts";
 import { addByAgent, callAgent } from "../../support/agent-calls.ts";
@@ -54,11 +55,14 @@ it("has the ADD whose answer came a moment before the agent was killed", async (
 });
 
 it("says of pods that were attached before the agent came that they are there", async () => {
-  const conf = { ...localConf(node), agent: "off" };
+  const { cniVersion, name, ...plugin } = localConf(node);
+  const lists = join(node.dir, "net.d");
+  mkdirSync(lists);
+  writeFileSync(join(lists, "10.conflist"), JSON.stringify({ cniVersion, name, plugins: [{ ...plugin, agent: "require" }] }));
   const pod = await node.addPod("web");
-  const added = await node.cni("ADD", { conf, pod, containerId: "aa11", args: podArgs("web") });
+  const added = await node.cni("ADD", { conf: localConf(node), pod, containerId: "aa11", args: podArgs("web") });
 
-  await using agent = await Agent.start(node);
+  await using agent = await Agent.start(node, { env: { CNI_NET_DIR: lists } });
   await agent.until("it is noted", async () => (await historyOf(agent)).length > 0);
 
   expect(added.exit).toBe(0);

@@ -55,7 +55,7 @@ describe("DELs while no agent is there", () => {
   });
 
   it("are carried out before the ADD of the same pod, which gets the address that it asks for", async () => {
-    const conf = confOf({ args: {}, runtimeConfig: { ips: ["10.244.9.9"] } });
+    const conf = confOf({ agent_wait_seconds: 120, runtimeConfig: { ips: ["10.244.9.9"] } });
     const old = await node.addPod();
     const args = (containerId: string) => podArgs("db", "default", containerId);
     expect(await node.cni("ADD", { pod: old, containerId: "old", conf, args: args("old") })).toMatchObject({ exit: 0 });
