@@ -1,6 +1,6 @@
 /**
  * Declares the port between the plan of an attachment and whatever makes it true, with what a node must hold for all attachments, as plain
- * data. Linux is behind it, or another program by gRPC; eBPF has room beside them.
+ * data. Linux is behind it; eBPF has room beside it.
  *
  * Any number of calls may run at once in one process. None waits for the kernel with the thread blocked.
  */
@@ -13,10 +13,9 @@ import type { DesiredState, Difference } from "./desired-state.ts";
 export interface Dataplane {
   /**
    * Makes the kernel hold `desired`. A failed call leaves nothing behind; disposing of the returned link removes it.
-   * @param attachment for a dataplane in another program
    * @throws TortieError naming the object that could not be made; `netns-changed`
    */
-  apply(sandbox: Sandbox, desired: DesiredState, attachment?: ExternalAttachment): Promise<AppliedLink>;
+  apply(sandbox: Sandbox, desired: DesiredState): Promise<AppliedLink>;
   /**
    * Compares the kernel with `desired` and names every difference that breaks the attachment; empty when all is well. Changes nothing.
    * Settings that an administrator or a chained plugin may change (sysctls, queues, and MAC and MTU but for `recorded`) are not compared.
@@ -49,8 +48,6 @@ export interface Dataplane {
 export interface AppliedLink extends AsyncDisposable {
   /** MAC of the pod end, lower case with colons. */
   readonly podMac: string;
-  /** Names the host end where the dataplane has given it another name than was desired. */
-  readonly hostInterface?: string;
   /** Identifies the host end; the kernel gives it to no other link of this namespace while the link exists. */
   readonly hostIndex: number;
   /** "veth" when the kernel has no netkit. */
@@ -80,8 +77,6 @@ export interface RecordedLink {
 
 /** Link of an attachment that ends, by its names. */
 export interface LinkOfAttachment {
-  /** Goes with the host end; a dataplane in another program goes by it. */
-  readonly podInterface: string;
   /** Empty: the call does not say of what it is made. The owner's alias finds the link then, as where it was renamed. */
   readonly hostInterface: string;
   readonly owner: AttachmentName;
@@ -105,37 +100,6 @@ export interface AttachedLink {
 export interface Removal {
   /** Alias of a link that has the name and was left alone: another attachment's, or nobody's that can be proven. */
   readonly keptFor?: string;
-}
-
-interface ExternalPort {
-  readonly name: string;
-  readonly protocol: string;
-  readonly port: number;
-  readonly hostPort: number;
-  readonly hostIP: string;
-}
-
-/** Tells whom the attachment is for, under the names that others know. */
-interface ExternalWorkload {
-  readonly name: string;
-  readonly namespace: string;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly annotations: Readonly<Record<string, string>>;
-  readonly endpoint: string;
-  readonly node: string;
-  readonly orchestrator: string;
-  readonly pod: string;
-  readonly ports: readonly ExternalPort[];
-}
-
-/** Has what a dataplane outside of this program gets beyond the state of the kernel: it enforces policy and routes by itself (C§4.6). */
-export interface ExternalAttachment {
-  readonly workload: ExternalWorkload;
-  /** Has the addresses as the IPAM plugin gave them, with its mask. */
-  readonly addresses: readonly { readonly address: string; readonly gateway?: string | undefined }[];
-  /** Destinations, as text. */
-  readonly routes: readonly string[];
-  readonly allowIpForwarding: boolean;
 }
 
 /** Describes traffic of the pods that leaves with the node's address. */

@@ -3,12 +3,9 @@
  * The agent's record is committed last. A failure up to then, or an abort by the caller (`call.signal`), undoes everything in reverse order.
  */
 import type { AttachmentName } from "../dataplane/alias.ts";
-import type { ExternalAttachment } from "../dataplane/dataplane.ts";
 import { type DesiredState, lacksPodEnd } from "../dataplane/desired-state.ts";
 import { formatPrefix } from "../lib/addresses/address.ts";
 import type { CniInterface, CniResult } from "../lib/cni/protocol.ts";
-import { grpcServerOf } from "../lib/config/add-checks.ts";
-import { endpointPorts } from "../lib/datastore/kubernetes/pod-endpoint.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import { withProfile } from "../lib/workload/endpoint.ts";
 import { podLabelsOf } from "../lib/workload/requested.ts";
@@ -17,7 +14,7 @@ import { type AddCall, openSandbox } from "./call.ts";
 import { forget } from "./del.ts";
 import { policyReady, readyForPods } from "./gates.ts";
 import type { Host } from "./host.ts";
-import { type AttachmentPlan, planAttachment } from "./plan.ts";
+import { planAttachment } from "./plan.ts";
 import { endpointResult, routersFor } from "./plan-endpoint-form.ts";
 import { desiredStateOf } from "./plan-routed-form.ts";
 import type { NewEndpoint } from "./policy.ts";
@@ -48,21 +45,20 @@ export async function add(call: AddCall, host: Host): Promise<CniResult> {
   // Does the node first: its guard must be there before the container can send.
   if (call.forwardsOnNode) await host.dataplane.applyNode(await host.state(call, lease.addresses));
   log.step("node");
-  const link = undo.use(await host.dataplane.apply(sandbox, desired, await externalAttachment(call, workload, plan, lease, host)));
-  const made = { ...call, hostInterface: link.hostInterface ?? call.hostInterface };
+  const link = undo.use(await host.dataplane.apply(sandbox, desired));
   for (const warning of link.warnings) log.error(warning);
   log.step("dataplane");
   signal.throwIfAborted();
-  const endpoint = endpointOf(made, workload, lease, link.podMac);
+  const endpoint = endpointOf(call, workload, lease, link.podMac);
   // Comes before others read the record: what is taken back until then leaves nothing.
-  await call.policy.ready(made.hostInterface, signal);
+  await call.policy.ready(call.hostInterface, signal);
   log.step("policy");
   await journal.endpoint(link);
   await ensureProfile(call, host);
   await writeRecord(endpoint, workload, host);
   undo.defer(() => forget(call, host));
   log.step("endpoint");
-  const result = resultOf(made, lease, link.podMac, desired);
+  const result = resultOf(call, lease, link.podMac, desired);
   await journal.commit(result);
   undo.move(); // success: keep everything
   await policyReady(call, endpoint);
@@ -104,38 +100,6 @@ function newEndpoint({ hostInterface, identity, args }: AddCall, workload: Workl
     hostInterface,
     addresses: lease.addresses.map(({ address }) => address),
     pod: pod === "" ? undefined : { namespace, name: pod, uid: podUid, runtimeUid: runtimePodUid, labels: podLabelsOf(args) },
-  };
-}
-
-/** Makes what another program must know that is the dataplane of this call (C§4.6); `undefined` where this one does the work. */
-async function externalAttachment(
-  call: AddCall,
-  workload: Workload,
-  plan: AttachmentPlan,
-  lease: Lease,
-  host: Host,
-): Promise<ExternalAttachment | undefined> {
-  if (grpcServerOf(call.config) === undefined) return undefined;
-  const endpoint = endpointOf(call, workload, lease, "");
-  const { namespace, name, node: nodeName, orchestrator } = endpoint;
-  // A pod's record has neither its labels nor its ports where it is annotations.
-  const core = orchestrator === "k8s" ? await host.core() : undefined;
-  const pod = await core?.pod({ namespace, name: endpoint.pod }, { mayBeOld: true });
-  return {
-    workload: {
-      name,
-      namespace,
-      labels: { ...pod?.labels, ...endpoint.labels },
-      annotations: pod?.annotations ?? {},
-      endpoint: endpoint.endpoint,
-      node: nodeName,
-      orchestrator,
-      pod: endpoint.pod,
-      ports: pod === undefined ? endpoint.ports : endpointPorts(pod.ports),
-    },
-    addresses: lease.given ?? lease.addresses.map((prefix) => ({ address: formatPrefix(prefix) })),
-    routes: plan.destinations.map(formatPrefix),
-    allowIpForwarding: plan.allowIpForwarding,
   };
 }
 

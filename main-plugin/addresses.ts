@@ -14,8 +14,6 @@ import { hasSibling, isRepeated, type Workload } from "./workload.ts";
 
 /** The addresses of one attachment; disposing gives back what was taken, and nothing that the container held before. */
 export interface Lease extends HeldAddresses, AsyncDisposable {
-  /** As the IPAM plugin gave them; absent unless one ADD of it gave all of them. */
-  readonly given?: Grant["given"] | undefined;
   /** They are those of the record: nothing was taken now. */
   readonly isKept: boolean;
   /** The pod itself named them, and no IPAM plugin knows them. */
@@ -51,14 +49,14 @@ export function keepsAddresses({ identity }: AddCall, workload: Workload): boole
 
 async function takeAny(ipam: IpamSource, call: AddCall, workload: Workload, host: Host): Promise<Lease> {
   await using undo = new AsyncDisposableStack();
-  const { addresses, given, hostRoutes, routes, dns } = undo.use(await take(undefined, ipam, call, workload, host));
+  const { addresses, hostRoutes, routes, dns } = undo.use(await take(undefined, ipam, call, workload, host));
   if (addresses.length === 0) {
     throw new TortieError(
       "ipam-no-addresses",
       `IPAM plugin returned missing IP config: "${call.config.ipam.type}" gave no address for container ${call.request.containerId}`,
     );
   }
-  return leaseOf(addresses, { given, hostRoutes, routes, dns, taken: undo.move() });
+  return leaseOf(addresses, { hostRoutes, routes, dns, taken: undo.move() });
 }
 
 /**
@@ -130,9 +128,9 @@ async function isRecordedByNow({ identity, request }: AddCall, host: Host): Prom
  * The link of the interrupted ADD goes first: it may carry the addresses (design, invariant 3).
  */
 async function undoInterruptedAdd(ipam: IpamSource, call: AddCall, { dataplane }: Host): Promise<void> {
-  const { log, podInterface, hostInterface, owner } = call;
+  const { log, hostInterface, owner } = call;
   log.info("an earlier ADD of this attachment was interrupted: what it took is given back first");
-  await dataplane.remove({ podInterface, hostInterface, owner });
+  await dataplane.remove({ hostInterface, owner });
   await ipam.run("DEL");
 }
 
@@ -156,7 +154,7 @@ async function keepsOrFrees(address: Address, call: AddCall, { recorded }: Workl
   if (owner === identity.containerId) return true;
 
   // Invariant 3: the older sandbox's link goes first.
-  const link = { podInterface: call.podInterface, hostInterface, owner: call.owner, predecessors: [owner] };
+  const link = { hostInterface, owner: call.owner, predecessors: [owner] };
   const { keptFor } = await host.dataplane.remove(link);
   if (keptFor !== undefined) {
     throw new TortieError("interface-exists", `file exists: host interface ${hostInterface} belongs to another attachment, "${keptFor}"`);

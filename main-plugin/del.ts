@@ -9,7 +9,6 @@
  * a runtime comes back until everything is gone.
  */
 import { type AttachmentName, parseAttachmentAlias } from "../dataplane/alias.ts";
-import { checkDataplaneType } from "../lib/config/add-checks.ts";
 import type { Logger } from "../lib/log/logger.ts";
 import type { AttachmentCall } from "./call.ts";
 import { findIpam } from "./find-ipam.ts";
@@ -19,7 +18,6 @@ import { connectIpam, ipamInput } from "./ipam-source.ts";
 
 export async function del(call: AttachmentCall, host: Host): Promise<void> {
   const { request, config, log } = call;
-  checkDataplaneType(config);
   const teardown = new Teardown(log);
   let sibling: AttachmentName | undefined;
   const isUnplugged = await teardown.attempt("remove the link", async () => {
@@ -57,8 +55,8 @@ export async function unplug(
   { dataplane }: Pick<Host, "dataplane">,
   isRecorded?: () => Promise<boolean>,
 ): Promise<AttachmentName | undefined> {
-  const { podInterface, hostInterface, owner, log } = call;
-  const { keptFor } = await dataplane.remove({ podInterface, hostInterface, owner, isRecorded });
+  const { hostInterface, owner, log } = call;
+  const { keptFor } = await dataplane.remove({ hostInterface, owner, isRecorded });
   if (keptFor === undefined) return undefined;
   log.info(`${hostInterface} is not provably of this attachment and stays`, { alias: keptFor });
   const present = parseAttachmentAlias(keptFor);

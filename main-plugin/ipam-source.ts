@@ -1,7 +1,7 @@
 /** Calls the IPAM plugin that a configuration names (C§2.5): a program of its own, or ours in this process (find-ipam.ts). */
 import type { IpamCall } from "../ipam-plugin/call.ts";
 import { HandleExistsError, ipamAdd, ipamRun, printedRoutes } from "../ipam-plugin/ipam-plugin.ts";
-import { type Address, formatAddress, formatPrefix, hostPrefix, type Prefix, parsePrefix } from "../lib/addresses/address.ts";
+import { type Address, formatAddress, hostPrefix, type Prefix, parsePrefix } from "../lib/addresses/address.ts";
 import { type DelegateCall, delegateAdd, runDelegate } from "../lib/cni/delegate.ts";
 import type { CniCommand, CniDns, CniRequest, CniRoute } from "../lib/cni/protocol.ts";
 import { exportedSettings } from "../lib/config/datastore-choice.ts";
@@ -39,8 +39,6 @@ export interface IpamInput {
 export interface Grant extends AsyncDisposable {
   /** Single hosts, whatever mask the plugin returned (C§4.1), in the order of the result. */
   readonly addresses: readonly Prefix[];
-  /** The same as the plugin returned them, with its mask and gateway; absent where they are single hosts. */
-  readonly given?: readonly { readonly address: string; readonly gateway?: string | undefined }[];
   /** false for the target of a live migration, whose host routes come later (C§2.3 S9). */
   readonly hostRoutes: boolean;
   /** For the result, as the plugin has them (C§5.1). */
@@ -164,7 +162,7 @@ function delegated({ executable, isOurs }: IpamPlugin, input: IpamInput, call: N
     const addresses = given.map(narrowAddress);
     const hostRoutes = wantsHostRoutes({ forwardsOnNode: call.forwardsOnNode, ipam: { isOurs } }, routes);
     const taken = undo.move();
-    return grantOf({ addresses, given: ips, hostRoutes, routes, dns }, () => taken.disposeAsync());
+    return grantOf({ addresses, hostRoutes, routes, dns }, () => taken.disposeAsync());
   };
   return {
     add,
@@ -181,9 +179,8 @@ function inProcess(input: IpamInput, call: IpamCaller, host: Host): IpamSource {
     const asked = address === undefined ? ipamCall : { ...ipamCall, requested: { addresses: [address] } };
     const added = await ipamAdd(asked, await host.ipam(), { mustBeNew });
     const addresses = added.addresses.map(({ address }) => hostPrefix(address));
-    const given = added.addresses.map((prefix) => ({ address: formatPrefix(prefix) }));
     const hostRoutes = call.forwardsOnNode || added.hasRoutes;
-    return grantOf({ addresses, given, hostRoutes, routes: printedRoutes(added), dns: {} }, added.giveBack);
+    return grantOf({ addresses, hostRoutes, routes: printedRoutes(added), dns: {} }, added.giveBack);
   };
   return {
     add: (address) => add(address, false),

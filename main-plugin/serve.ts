@@ -2,7 +2,7 @@
 import type { CniResult } from "../lib/cni/protocol.ts";
 import { ABSENT_VERSION_OF_MAIN_RESULT } from "../lib/cni/request.ts";
 import { parseResult, renderResult } from "../lib/cni/result.ts";
-import { checkChain, grpcServerOf } from "../lib/config/add-checks.ts";
+import { checkChain } from "../lib/config/add-checks.ts";
 import type { JsonObject } from "../lib/json/value.ts";
 import { stringifyJson } from "../lib/json/value.ts";
 import { add } from "./add.ts";
@@ -19,10 +19,9 @@ const INDENT = 4;
 const CHAINED: ReadonlySet<string> = new Set(["ADD", "DEL", "CHECK"]);
 
 /** Serves the verb. @returns what to print: the result of ADD, nothing for the other verbs */
-export async function serve(call: NetworkCall, given: Host): Promise<string | undefined> {
+export async function serve(call: NetworkCall, host: Host): Promise<string | undefined> {
   const { command, cniVersion } = call.request;
   if (isChained(call) && CHAINED.has(command)) return serveChained(call);
-  const host = await hostFor(call, given);
   switch (command) {
     case "ADD":
       return renderResult(await add(resolveAddCall(call), host), cniVersion ?? ABSENT_VERSION_OF_MAIN_RESULT);
@@ -39,18 +38,6 @@ export async function serve(call: NetworkCall, given: Host): Promise<string | un
       await gc(call, host);
       return undefined;
   }
-}
-
-/**
- * Returns the host with the dataplane of this call: this program's own, or another program that `dataplane_options` names (C§4.6). That
- * one's code is loaded only where it is used.
- * @throws TortieError `netconf-value`
- */
-export async function hostFor({ config, request }: NetworkCall, host: Host): Promise<Host> {
-  const server = grpcServerOf(config);
-  if (server === undefined) return host;
-  const { GrpcDataplane } = await import("../dataplane/grpc/grpc-dataplane.ts");
-  return { ...host, dataplane: new GrpcDataplane({ ...server, sandbox: request.netns }) };
 }
 
 export function isChained({ config }: Pick<NetworkCall, "config">): boolean {

@@ -57,8 +57,8 @@ type Parts = Pick<Tracing, "during">;
 export function tracedDataplane(inner: Dataplane, tracing: Parts | undefined): Dataplane {
   if (tracing === undefined) return inner;
   return {
-    apply: (sandbox, desired, attachment) =>
-      tracing.during("kernel apply", { "network.interface.name": desired.host.name }, () => inner.apply(sandbox, desired, attachment)),
+    apply: (sandbox, desired) =>
+      tracing.during("kernel apply", { "network.interface.name": desired.host.name }, () => inner.apply(sandbox, desired)),
     inspect: (sandbox, desired, recorded) => tracing.during("kernel inspect", {}, () => inner.inspect(sandbox, desired, recorded)),
     drift: (sandbox, recorded) => inner.drift(sandbox, recorded),
     mend: (sandbox, recorded) => tracing.during("kernel mend", {}, () => inner.mend(sandbox, recorded)),

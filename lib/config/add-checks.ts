@@ -34,16 +34,13 @@ export const ADD_CHECKS: readonly (readonly [key: string, check: AddCheck])[] = 
 ];
 
 /** Checks `agent*` (A§3.10). */
-function checkAgent({ agent, dataplaneOptions }: Pick<NetworkConfig, "agent" | "dataplaneOptions">): void {
+function checkAgent({ agent }: Pick<NetworkConfig, "agent">): void {
   if (!AGENT_MODES.some((mode) => mode === agent.mode)) {
     const values = AGENT_MODES.map((mode) => JSON.stringify(mode)).join(" (tortie-node serves this node) or ");
     throw wrong(`agent must be ${values} (the plugins do, as without the key), not ${JSON.stringify(agent.mode)}`);
   }
   const problem = problemOfAgentLimits(agent);
   if (problem !== undefined) throw wrong(problem);
-  if (agent.mode === "require" && dataplaneOptions?.type === "grpc") {
-    throw wrong('agent "require" goes with no dataplane_options.type "grpc": the agent could neither restore nor repair its links');
-  }
 }
 
 /** Checks the longest wait for the node's lock (I§1.8). */
@@ -70,31 +67,15 @@ export function checkChain({ chain, prevResult }: Pick<NetworkConfig, "chain" | 
   if (chain === "attach" && prevResult === undefined) throw wrong('chain "attach" needs the prevResult of a plugin before this one');
 }
 
-/** Takes Linux's without `type`, or a gRPC server of this node (C§4.6). */
-export function checkDataplaneType(config: Pick<NetworkConfig, "dataplaneOptions">): void {
+/** Accepts the Linux dataplane only, which has no `type`. Calico has one by gRPC too (C§4.6). */
+function checkDataplaneType(config: Pick<NetworkConfig, "dataplaneOptions">): void {
   const type = config.dataplaneOptions?.type;
   if (type === undefined || type === null) return;
   if (typeof type !== "string") throw wrong(`invalid dataplane type: dataplane_options.type must be a string, not ${JSON.stringify(type)}`);
   if (type !== "grpc") throw wrong(`invalid dataplane type: ${type}`);
-  const socket = config.dataplaneOptions?.socket;
-  if (typeof socket !== "string" || socket === "") {
-    throw wrong('dataplane_options.type grpc needs dataplane_options.socket, for instance "unix:///run/dataplane.sock"');
-  }
-}
-
-/** The server of a gRPC dataplane, and every text among the options, which it is sent. */
-interface GrpcServer {
-  readonly socket: string;
-  readonly options: Readonly<Record<string, string>>;
-}
-
-/** @returns `undefined` where the dataplane is Linux's @throws TortieError `netconf-value` */
-export function grpcServerOf(config: Pick<NetworkConfig, "dataplaneOptions">): GrpcServer | undefined {
-  if (config.dataplaneOptions?.type !== "grpc") return undefined;
-  checkDataplaneType(config);
-  const options: Record<string, string> = {};
-  for (const [name, value] of Object.entries(config.dataplaneOptions)) if (typeof value === "string") options[name] = value;
-  return { socket: options.socket ?? "", options };
+  throw new TortieError("netconf-value", 'dataplane_options.type "grpc" is not supported: Tortie makes the links itself', {
+    next: "remove the key dataplane_options.type, or keep Calico's plugin on this node",
+  });
 }
 
 /** Checks that each gate is an absolute URL that can be fetched (C§2.2). */

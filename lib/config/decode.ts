@@ -162,7 +162,7 @@ export function decodeNetworkConfig(netconf: JsonObject) {
     featureControl: featureControl(given.feature_control),
     containerSettings: { allowIpForwarding: given.container_settings?.allow_ip_forwarding ?? false },
     includeDefaultRoutes: given.include_default_routes ?? false,
-    /** `undefined` when absent; `type` and `socket` are checked by ADD and DEL. */
+    /** `undefined` when absent; ADD checks `type`. */
     dataplaneOptions: given.dataplane_options,
     readinessGates: given.readiness_gates ?? [],
     policySetupTimeoutSeconds: given.policy_setup_timeout_seconds ?? 0,

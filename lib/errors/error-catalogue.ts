@@ -219,10 +219,6 @@ export const ERROR_CATALOGUE = {
   "migration-moving": "stop what writes to the datastores meanwhile, and start again; what was copied stays",
   "migration-left-paused": "make the datastores reachable, and start the same command again: it makes them as ready as they were before",
   "migration-unfinished": "finish that migration by the same command as before, or remove its record",
-  "dataplane-unreachable": "start the dataplane's server, or correct dataplane_options.socket",
-  "dataplane-timeout": "find out what the dataplane's server waits for; it has 5 s for each call",
-  "dataplane-failed": "read the log of the dataplane's server, which refused",
-  "dataplane-answer-invalid": "correct or replace the dataplane's server: its answer cannot be used",
   internal: "this is a defect of tortie: please report it with the log of this operation",
 } as const satisfies Readonly<Record<string, Entry | string>>;
 

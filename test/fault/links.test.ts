@@ -20,7 +20,7 @@ function deleter(sandbox: string, directory: string): string {
     import { startWrite } from "${process.cwd()}/lib/system/background-write.ts";
     const run = async (argv, stdin) => { const child = Bun.spawn(argv, { stdin: new Blob([stdin ?? ""]), stdout: "ignore" }); await child.exited; };
     const dataplane = byPath(new LinuxDataplane(new HostSockets()));
-    const link = (name) => ({ sandbox: "${sandbox}", podInterface: name, hostInterface: "", owner: { network: "n", containerId: "c", ifname: name } });
+    const link = (name) => ({ sandbox: "${sandbox}", hostInterface: "", owner: { network: "n", containerId: "c", ifname: name } });
     const open = () => readdirSync("/proc/self/fd").length;
     const paths = Array.from({ length: ${THREADS} }, (_, index) => "${directory}/pipe" + index);
     await run(["/usr/bin/mkfifo", ...paths]);

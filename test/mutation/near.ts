@@ -24,7 +24,6 @@ const DATAPLANE: readonly (readonly [RegExp, string])[] = [
 
 /** @param file below the root */
 export function testsNear(file: string): NearTests | undefined {
-  if (file.startsWith("dataplane/grpc/")) return { pattern: "main-plugin/grpc-dataplane", runsSource: false };
   if (file.startsWith("installer/")) return { pattern: "installer/install", runsSource: false };
   const pattern = DATAPLANE.find(([part]) => part.test(file))?.[1];
   return pattern === undefined ? undefined : { pattern, runsSource: true };

@@ -6,14 +6,7 @@ import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { attachmentAlias, namesAttachment, parseAttachmentAlias } from "../../dataplane/alias.ts";
-import {
-  type AttachedLink,
-  type Dataplane,
-  type ExternalAttachment,
-  type LinkOfAttachment,
-  NO_NODE_STATE,
-  type RecordedLink,
-} from "../../dataplane/dataplane.ts";
+import { type AttachedLink, type Dataplane, type LinkOfAttachment, NO_NODE_STATE, type RecordedLink } from "../../dataplane/dataplane.ts";
 import type { DesiredState } from "../../dataplane/desired-state.ts";
 import { mayReplace } from "../../dataplane/linux/ends.ts";
 import { createIpamHost } from "../../ipam-plugin/host.ts";
@@ -84,8 +77,6 @@ export class PodNode implements AsyncDisposable {
   applied: DesiredState | undefined;
   /** Of the profiles that were asked for. */
   readonly ingressSelectors: string[] = [];
-  /** What another program that makes the links was last told. */
-  external: ExternalAttachment | undefined;
   /** Of every link that is made. */
   warnings: readonly string[] = [];
   readonly #store = new MemoryStore();
@@ -321,11 +312,10 @@ export class PodNode implements AsyncDisposable {
   #dataplane(): Dataplane {
     const { links, podEnds } = this;
     return {
-      apply: (_, desired, external) =>
+      apply: (_, desired) =>
         this.#effect("apply", () => {
           const { host, pod } = desired;
           this.applied = desired;
-          this.external = external;
           const there = links.get(host.name) ?? "";
           if (!mayReplace(there, host)) throw new TortieError("interface-exists", `${host.name} exists`);
           links.set(host.name, attachmentAlias(host.owner));

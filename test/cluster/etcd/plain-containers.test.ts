@@ -80,13 +80,18 @@ describe("A container of a runtime without Kubernetes", () => {
     expect(await world.node.sysctl("net/ipv4/ip_forward", ordinary.pod)).toBe("0");
   });
 
-  it("N8: is refused a dataplane that does not exist, before anything is taken", async () => {
-    const pod = await world.node.addPod();
-    const { exit, json } = await world.call("ADD", pod, { keys: { dataplane_options: { type: "bogus" } } });
-    expect({ exit, json }).toMatchObject({ exit: 1, json: { msg: expect.stringContaining("bogus") } });
-    expect(await world.keys("ipam/v2/")).toEqual([]);
-    await world.node.expectClean();
-  });
+  it.each(["bogus", "grpc"])(
+    "N8, N9, N10: is refused another dataplane (%s) before anything is taken, and its DEL succeeds",
+    async (type) => {
+      const pod = await world.node.addPod();
+      const keys = { dataplane_options: { type, socket: "unix:///run/absent" } };
+      const { exit, json } = await world.call("ADD", pod, { keys });
+      expect({ exit, json }).toMatchObject({ exit: 1, json: { msg: expect.stringContaining(type) } });
+      expect(await world.keys("ipam/v2/")).toEqual([]);
+      await world.node.expectClean();
+      expect((await world.call("DEL", pod, { keys })).exit).toBe(0);
+    },
+  );
 
   it("N20: is answered a second time when its host end has another name by now, and its handle stays", async () => {
     const { pod, result } = await added();

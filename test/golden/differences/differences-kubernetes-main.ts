@@ -14,6 +14,7 @@ import {
   PRESENT,
   requests,
   SANDBOX_UNTOUCHED,
+  succeedsSilently,
 } from "./outcomes.ts";
 import { differenceOf, withExpectations } from "./shared-differences.ts";
 
@@ -33,7 +34,7 @@ const NO_PANIC = "design §8: one error with a stable code instead of a panic";
 
 /** The scenarios whose difference is the local store's too, to the letter. */
 const AS_ON_THE_LOCAL_STORE = words`
-  main/add-pod-default-route-exists main/add-pod-eth0-exists main/add-twice-new-id main/dataplane-grpc main/del-empty-netns main/del-foreign-id
+  main/add-pod-default-route-exists main/add-pod-eth0-exists main/add-twice-new-id main/del-empty-netns main/del-foreign-id
   main/del-missing-netns main/del-netns-file main/delegate-exit-silent main/dual-host-addrgen-none
   main/dual-host-addrgen-random main/env-no-command main/hostlocal-routes-not-objects main/mtu-1279 main/netns-file
   main/netns-missing main/netns-own main/nodename-newline main/prefix-long main/route-same-dev-race
@@ -67,11 +68,6 @@ const NO_ANNOUNCEMENT: Expectations = {
 
 function addresses(text: string, ...calls: readonly string[]): Expectations {
   return Object.fromEntries(calls.flatMap((call) => ["podIP", "podIPs"].map((key) => [`${call} > ${POD}/${key}`, { is: text }])));
-}
-
-/** A DEL that fails in Calico, and has nothing to say here. */
-function succeedsSilently(call: string): Expectations {
-  return { [`${call} > exit`]: { is: 0 }, [`${call} > error`]: ABSENT, [`${call} > stdout`]: { is: { text: "" } } };
 }
 
 /** A DEL that a bad annotation blocks in Calico, and that does all its work here, for as much as any other DEL. */
@@ -135,6 +131,8 @@ export const KUBERNETES_MAIN_DIFFERENCES: Readonly<Record<string, DeliberateDiff
       is: "Calico is currently not ready to process requests: datastoreReady of ClusterInformation default is not set",
     },
   }),
+  "main/dataplane-bogus": withExpectations(differenceOf(MAIN_DIFFERENCES, "main/dataplane-bogus"), requests({ 1: 4, 2: 4 })),
+  "main/dataplane-grpc": withExpectations(differenceOf(MAIN_DIFFERENCES, "main/dataplane-grpc"), requests({ 1: 4, 2: 4 })),
   "main/del-bad-allowedsourceprefixes": differs(DEL_IN_SPITE_OF_ANNOTATIONS, DEL_DONE),
   "main/del-bad-floatingips": differs(DEL_IN_SPITE_OF_ANNOTATIONS, DEL_DONE),
   "main/del-kubeconfig-down": differs(LINK_WITHOUT_CLUSTER, noAttachment("call 1")),

@@ -1,6 +1,16 @@
 /** What differs on purpose in scenarios of the main plugin, with the outcome we want. */
 import { type DeliberateDifference, differs, type Expectations, endsAs } from "./expected-difference.ts";
-import { ABSENT, attachmentStays, LEAVES_NOTHING, noAttachment, nothingClaimed, PRESENT, sandboxSettings } from "./outcomes.ts";
+import {
+  ABSENT,
+  attachmentStays,
+  LEAVES_NOTHING,
+  LOCK,
+  noAttachment,
+  nothingClaimed,
+  PRESENT,
+  sandboxSettings,
+  succeedsSilently,
+} from "./outcomes.ts";
 
 const NETNS_FIRST = "design §8: the sandbox is looked at first, before a block is claimed or a lock is taken";
 const LINK_FIRST =
@@ -8,6 +18,7 @@ const LINK_FIRST =
 const NEWER_SANDBOX = "design §8 and invariant 7: the DEL of one container leaves the link of another alone";
 const RACE = "who of the two adds the route first is a matter of time; the other's has an MTU";
 const OUR_ROUTE: Expectations = { "call 0 > kernel > host > routes4 > 10.60.0.0 dev calif3c3d6a083e > metrics": ABSENT };
+const DATAPLANE_OF_ADD = "invariant 4: a DEL needs no dataplane by name, only ADD and STATUS judge it";
 const VERBS = "design §8: CHECK verifies";
 
 /** A call that Calico refuses after it has given the address back, and that is served here. */
@@ -66,9 +77,21 @@ export const MAIN_DIFFERENCES: Readonly<Record<string, DeliberateDifference>> = 
     "call 1 > kernel > pod > **": PRESENT,
     "call 2 > kernel > pod > **": PRESENT,
   }),
-  "main/dataplane-grpc": differs("gRPC's library for JavaScript words it otherwise", {
-    "* > error > msg": { matches: /^rpc error: code = Unavailable desc = .*ENOENT/ },
+  "main/dataplane-bogus": differs(DATAPLANE_OF_ADD, {
+    ...succeedsSilently("call 1"),
+    ...succeedsSilently("call 2"),
+    [`call 1 > files > ${LOCK}`]: { is: "" },
+    [`call 2 > files > ${LOCK}`]: { is: "" },
   }),
+  "main/dataplane-grpc": differs(
+    `docs/explanation/limitations.md: no dataplane by gRPC, which ADD refuses before anything is claimed; ${DATAPLANE_OF_ADD}`,
+    {
+      "call 0 > error > msg": { is: 'dataplane_options.type "grpc" is not supported: Tortie makes the links itself' },
+      ...nothingClaimed("call 0", "call 1", "call 2"),
+      ...succeedsSilently("call 1"),
+      ...succeedsSilently("call 2"),
+    },
+  ),
   "main/del-empty-netns": differs(LINK_FIRST, { ...noAttachment("call 1"), ...noAttachment("call 2") }),
   "main/del-missing-netns": differs(LINK_FIRST, noAttachment("call 1")),
   "main/del-netns-file": differs("design §8: a DEL never fails because of its namespace path", {

@@ -12,6 +12,11 @@ export function noAttachment(call: string): Expectations {
   return { [`${call} > kernel > host > **`]: ABSENT, [`${call} > kernel > pod > **`]: ABSENT };
 }
 
+/** A DEL that fails in Calico, and has nothing to say here. */
+export function succeedsSilently(call: string): Expectations {
+  return { [`${call} > exit`]: { is: 0 }, [`${call} > error`]: ABSENT, [`${call} > stdout`]: { is: { text: "" } } };
+}
+
 /** The link of the pod's newer sandbox, which Calico takes away with the DEL of another container. */
 export function attachmentStays(call: string): Expectations {
   return { [`${call} > kernel > host > **`]: PRESENT, [`${call} > kernel > pod > **`]: PRESENT };

@@ -4,7 +4,7 @@ import { fresh } from "../../support/fixtures.ts";
 import { Node } from "../../support/node.ts";
 
 const BOTH = ["10.60.0.0/32", "fd60::/128"];
-const ATTACHMENT = { podInterface: "eth0", hostInterface: HOST_INTERFACE, owner: OWNER };
+const ATTACHMENT = { hostInterface: HOST_INTERFACE, owner: OWNER };
 
 const WAYS = [
   ["one by one", "undefined"],

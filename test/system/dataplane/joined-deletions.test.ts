@@ -16,7 +16,7 @@ function joining<T>(node: Node, expression: string) {
 }
 
 function attachmentOf(host: string, containerId: string) {
-  return { podInterface: "eth0", hostInterface: host, owner: { ...OWNER, containerId } };
+  return { hostInterface: host, owner: { ...OWNER, containerId } };
 }
 
 const node = fresh(Node.create);

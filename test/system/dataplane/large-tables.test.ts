@@ -132,7 +132,7 @@ describe("A table that others have filled", () => {
 
     expect(await inspect(node, desired)).toEqual({ value: [] });
     expect(await drift(node, desired)).toEqual({ value: [] });
-    const link = { hostInterface: HOST_INTERFACE, podInterface: "eth0", owner: desired.host.owner, sandbox: pod.netnsPath };
+    const link = { hostInterface: HOST_INTERFACE, owner: desired.host.owner, sandbox: pod.netnsPath };
     expect((await remove(node, link)).error).toBeUndefined();
     await node.expectClean();
   });

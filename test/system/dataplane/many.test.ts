@@ -9,7 +9,6 @@ describe("many attachments in one process", () => {
     const desired = expressionOf(desiredFor(pod, { addresses: ["10.60.0.0/32", "fd60::/128"] }));
     const attachment = JSON.stringify({
       sandbox: pod.netnsPath,
-      podInterface: "eth0",
       hostInterface: "calif3c3d6a083e",
       owner: OWNER,
     });

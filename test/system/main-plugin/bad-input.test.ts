@@ -85,6 +85,7 @@ describe("A key of the wrong type or value", () => {
     ],
     ["device_type", { device_type: "bogus" }, /device_type.*bogus/],
     ["dataplane_options.type", { dataplane_options: { type: "bogus" } }, /dataplane type.*bogus/],
+    ["dataplane_options.type of gRPC", { dataplane_options: { type: "grpc", socket: "unix:///run/d" } }, /dataplane_options\.type "grpc"/],
     ["datastore_type", { datastore_type: "redis" }, /unknown datastore type.*redis/],
     ["datastore_type kubernetes without a pod", { datastore_type: "kubernetes", nodename_file_optional: true }, /Kubernetes/],
     ["datastore_type etcdv3 without endpoints", { datastore_type: "etcdv3", nodename_file_optional: true }, /no etcd endpoints specified/],

@@ -149,6 +149,13 @@ describe("DEL of a pod", () => {
     expect(node.annotations()).toEqual({});
   });
 
+  it.each(["grpc", "bogus"])("takes everything away although ADD refuses the dataplane %s", async (type) => {
+    await node.add();
+    await node.del({ conf: { dataplane_options: { type } } });
+    expect([...node.links]).toEqual([]);
+    expect(await node.handles()).toEqual({});
+  });
+
   it("succeeds when no pod is named", async () => {
     await node.del({ args: "" });
     expect(node.effects).not.toContain("clear record");

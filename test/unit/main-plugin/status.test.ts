@@ -61,6 +61,14 @@ describe("STATUS", () => {
     expect(node.errors).toEqual([expect.stringContaining("connection refused")]);
   });
 
+  it("fails with code 50 when the configuration names another dataplane", async () => {
+    const conf = { dataplane_options: { type: "grpc", socket: "unix:///run/dataplane.sock" } };
+    await expect(node.status({ conf })).rejects.toMatchObject({
+      code: 50,
+      message: expect.stringContaining('dataplane_options.type "grpc" is not supported'),
+    });
+  });
+
   it("fails with code 50 when this node's own credentials are unusable", async () => {
     node.failure = { effect: CLUSTER, error: new TortieError("credentials-failed", "it printed something that is not JSON") };
     await expect(node.status()).rejects.toMatchObject({ word: "status-unavailable", message: expect.stringContaining("datastore: ") });

@@ -43,16 +43,6 @@ it("a forwarded call loads less than 30,000 bytes of our code, and neither the d
   for (const word of ["failed to load netconf", "sqlite", "RTM_", "169.254.1.1", "total_ms"]) expect(text).not.toContain(word);
 });
 
-it("gRPC's library is in one file, which only a call with a gRPC dataplane imports", () => {
-  bundle();
-  const files = readdirSync(bundles.path);
-  const withGrpc = files.filter((name) => textOf(name).includes("grpc.max_receive_message_length"));
-  expect(withGrpc).toEqual([expect.stringMatching(/^grpc-dataplane-/)]);
-  for (const name of files.filter((file) => !withGrpc.includes(file))) {
-    expect([...closure(name)].filter((file) => withGrpc.includes(file))).toEqual([]);
-  }
-});
-
 it("OpenTelemetry is in no file of the plugin, and in those of the agent that only an endpoint for traces makes it import", () => {
   const withOpenTelemetry = () => readdirSync(bundles.path).filter((name) => textOf(name).includes(OTLP_VARIABLE));
   bundle();

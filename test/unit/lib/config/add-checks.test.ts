@@ -34,17 +34,12 @@ describe("checkForAdd", () => {
 
   it.each<[JsonObject, string]>([
     [{ agent: "auto" }, 'agent must be "require" (tortie-node serves this node) or "off" (the plugins do, as without the key), not "auto"'],
-    [
-      { agent: "require", dataplane_options: { type: "grpc", socket: "unix:///s" } },
-      'agent "require" goes with no dataplane_options.type "grpc"',
-    ],
     [{ agent_wait_seconds: 201 }, "agent_wait_seconds must be 0 to 200, not 201"],
     [{ device_type: "bogus" }, 'unknown device_type "bogus" in CNI config (supported: "veth", "netkit")'],
     [{ device_type: "VETH" }, 'unknown device_type "VETH"'],
     [{ dataplane_options: { type: "bogus" } }, "invalid dataplane type: bogus"],
     [{ dataplane_options: { type: 5 } }, "invalid dataplane type: dataplane_options.type must be a string, not 5"],
-    [{ dataplane_options: { type: "grpc" } }, "dataplane_options.type grpc needs dataplane_options.socket"],
-    [{ dataplane_options: { type: "grpc", socket: 7 } }, "dataplane_options.type grpc needs dataplane_options.socket"],
+    [{ dataplane_options: { type: "grpc", socket: "unix:///s" } }, 'dataplane_options.type "grpc" is not supported'],
     [{ readiness_gates: ["http://x/", "nonsense"] }, 'invalid URL set for ReadinessGates: "nonsense"'],
     [{ readiness_gates: ["/readiness"] }, "invalid URL set for ReadinessGates"],
     [{ readiness_gates: ["file:///etc/passwd"] }, "invalid URL set for ReadinessGates"],
