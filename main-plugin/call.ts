@@ -138,7 +138,7 @@ export function resolveAttachmentCall(call: NetworkCall | AttachmentCall): Attac
     ...call,
     args,
     identity,
-    endpointKey: endpointKey(identity, config.mesosLabels),
+    endpointKey: endpointKey(identity),
     hostInterface:
       config.linkForm === "endpoint"
         ? endpointHostInterfaceName(containerId, interfaceName)

@@ -6,22 +6,12 @@ import { type DelegateCall, delegateAdd, runDelegate } from "../lib/cni/delegate
 import type { CniCommand, CniDns, CniRequest, CniRoute } from "../lib/cni/protocol.ts";
 import { exportedSettings } from "../lib/config/datastore-choice.ts";
 import type { NetworkConfig } from "../lib/config/decode.ts";
-import { HOST_SCOPE } from "../lib/config/ipam-section.ts";
+import { AZURE_IPAM, HOST_SCOPE } from "../lib/config/ipam-section.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import type { JsonObject } from "../lib/json/value.ts";
 import { configWithPodPools, withPodPools } from "../lib/workload/annotations/requests.ts";
 import type { AddCall, NetworkCall } from "./call.ts";
-import {
-  AZURE_IPAM,
-  azureNetconfForAdd,
-  azureNetconfsForDel,
-  encode,
-  forgetAzure,
-  hostLocalSection,
-  ipamStdinForDel,
-  rememberAzure,
-  withPodCidrs,
-} from "./delegates.ts";
+import { encode, hostLocalSection, ipamStdinForDel, withPodCidrs } from "./delegates.ts";
 import type { IpamPlugin } from "./find-ipam.ts";
 import type { Host } from "./host.ts";
 import type { Workload } from "./workload.ts";
@@ -127,24 +117,14 @@ export function connectIpam(plugin: IpamPlugin, input: IpamInput, call: IpamCall
 
 /** Calls a plugin that is a program of its own. */
 function delegated({ executable, isOurs }: IpamPlugin, input: IpamInput, call: NetworkCall, isRepeated: boolean): IpamSource {
-  const { request } = input;
-  const isAzure = input.config.ipam.type === AZURE_IPAM;
   const delegateCall = (address?: Address): DelegateCall => {
     const { stdin, args } = requestFor(input, address);
     const env = { ...call.env, ...exportedSettings(call.config, call.datastore) };
     return { stdin, env, args, timeoutMs: DELEGATE_TIME_LIMIT_MS };
   };
-  const release = async (address?: Address): Promise<void> => {
-    if (!isAzure) return void (await runDelegate(executable, { ...delegateCall(address), command: "DEL" }));
-    // An attachment that no file names was given nothing.
-    for (const netconf of azureNetconfsForDel(request)) {
-      await runDelegate(executable, { ...delegateCall(), stdin: encode(netconf), command: "DEL" });
-    }
-    forgetAzure(request);
-  };
   const giveBack = async (address: Address | undefined): Promise<void> => {
     try {
-      await release(address);
+      await runDelegate(executable, { ...delegateCall(address), command: "DEL" });
     } catch (error) {
       // The error that made ADD fail is the one to report; the runtime's own DEL comes as well.
       call.log.error("IPAM release after a failed ADD failed as well", { error });
@@ -154,12 +134,8 @@ function delegated({ executable, isOurs }: IpamPlugin, input: IpamInput, call: N
     await using undo = new AsyncDisposableStack();
     // Registers the undo before the call, as the specification advises: a plugin that fails or dies half-way may have kept an address.
     if (!isRepeated) undo.defer(() => giveBack(address));
-    const delegateInput = { ...delegateCall(address), signal: call.signal };
-    if (isAzure) delegateInput.stdin = encode(azureNetconfForAdd(request));
-    const { ips, routes, dns } = await delegateAdd(executable, delegateInput, request.cniVersion);
-    const given = ips.map((ip) => ip.address);
-    if (isAzure) rememberAzure(request, given);
-    const addresses = given.map(narrowAddress);
+    const { ips, routes, dns } = await delegateAdd(executable, { ...delegateCall(address), signal: call.signal }, input.request.cniVersion);
+    const addresses = ips.map((ip) => narrowAddress(ip.address));
     const hostRoutes = wantsHostRoutes({ forwardsOnNode: call.forwardsOnNode, ipam: { isOurs } }, routes);
     const taken = undo.move();
     return grantOf({ addresses, hostRoutes, routes, dns }, () => taken.disposeAsync());
@@ -168,7 +144,11 @@ function delegated({ executable, isOurs }: IpamPlugin, input: IpamInput, call: N
     add,
     // ADD of CNI does not say what was there before.
     addFirst: add,
-    run: async (command) => (command === "DEL" ? release() : void (await runDelegate(executable, { ...delegateCall(), command }))),
+    async run(command) {
+      // ADD refuses azure-vnet-ipam, so that it holds nothing; and its DEL wants subnet and address, which no file names (C§2.5).
+      if (command === "DEL" && input.config.ipam.type === AZURE_IPAM) return;
+      await runDelegate(executable, { ...delegateCall(), command });
+    },
   };
 }
 

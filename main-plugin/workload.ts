@@ -69,7 +69,6 @@ export function endpointOf(call: AddCall, workload: Workload, lease: Pick<HeldAd
     addresses,
     hostInterface: call.hostInterface,
     mac,
-    mesosLabels: config.mesosLabels,
     pod: workload.pod,
     ipNATs: floatingNats(workload.requests.floatingIps, addresses),
     allowedSourcePrefixes: workload.requests.allowedSourcePrefixes,

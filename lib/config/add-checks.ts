@@ -2,7 +2,7 @@
 import { TortieError } from "../errors/errors.ts";
 import { checkPolicyType } from "./datastore-choice.ts";
 import type { DatastoreType, NetworkConfig } from "./decode.ts";
-import { checkLocalPools } from "./ipam-section.ts";
+import { AZURE_IPAM, checkLocalPools } from "./ipam-section.ts";
 import { AGENT_MODES, problemOfAgentLimits, problemOfIpamLockTimeout } from "./limits.ts";
 
 /**
@@ -28,6 +28,7 @@ export const ADD_CHECKS: readonly (readonly [key: string, check: AddCheck])[] = 
   [
     "ipam",
     (config, datastore) => {
+      checkIpamType(config.ipam.type);
       if (datastore === "local") checkLocalPools(config.ipam.pools);
     },
   ],
@@ -76,6 +77,16 @@ function checkDataplaneType(config: Pick<NetworkConfig, "dataplaneOptions">): vo
   throw new TortieError("netconf-value", 'dataplane_options.type "grpc" is not supported: Tortie makes the links itself', {
     next: "remove the key dataplane_options.type, or keep Calico's plugin on this node",
   });
+}
+
+/** Refuses the plugin that needs a main plugin to remember its addresses, as Calico's does (C§2.5). */
+function checkIpamType(type: string): void {
+  if (type !== AZURE_IPAM) return;
+  throw new TortieError(
+    "netconf-value",
+    `ipam.type "${AZURE_IPAM}" is not supported: it releases by address and not by container, so that addresses would leak`,
+    { next: "name another IPAM plugin in ipam.type, or keep Calico's plugin on this node" },
+  );
 }
 
 /** Checks that each gate is an absolute URL that can be fetched (C§2.2). */

@@ -24,7 +24,6 @@ import { DEFAULT_IPAM_LOCK_TIMEOUT_SECONDS } from "./limits.ts";
 import {
   agentConfig,
   agentMembers,
-  argsSchema,
   containerSchema,
   etcdConfig,
   etcdMembers,
@@ -34,7 +33,6 @@ import {
   kubernetesSchema,
   logConfig,
   logMembers,
-  mesosLabels,
   policyConfig,
   policySchema,
   runtimeConfig,
@@ -66,7 +64,6 @@ export const NETCONF = {
   name: text,
   type: text,
   ipam: ipamSchema,
-  args: argsSchema,
   mtu: integer,
   num_queues: integer,
   device_type: text,
@@ -170,8 +167,6 @@ export function decodeNetworkConfig(netconf: JsonObject) {
     requireMtuFile: given.require_mtu_file ?? false,
     windowsUseSingleNetwork: given.windows_use_single_network ?? false,
     runtimeConfig: runtimeConfig(given.runtimeConfig),
-    /** `args."org.apache.mesos".network_info.labels.labels`, raw (C§2.6). */
-    mesosLabels: mesosLabels(given.args),
     // As it came; CHECK and DEL of CNI 0.4.0 and later carry it. A string here is accepted and ignored (recording type-prevResult).
     prevResult: isJsonObject(prevResult) ? prevResult : undefined,
     /** What `cni.dev/valid-attachments` and `cni.dev/attachments` list; `undefined` when neither is there. */
@@ -208,7 +203,5 @@ export function attachmentsToKeep({ validAttachments }: Pick<NetworkConfig, "val
  */
 export type NetworkConfig = Readonly<ReturnType<typeof decodeNetworkConfig>>;
 export type EtcdConfig = NetworkConfig["etcd"];
-/** A label that Mesos gives a plain container. */
-export type MesosLabel = NetworkConfig["mesosLabels"][number];
 
 export type DatastoreType = "local" | "kubernetes" | "etcdv3";

@@ -36,6 +36,9 @@ export const ipamSchema = record({
 /** Addresses from the node's own ranges (A§4); no executable has this name. */
 export const HOST_SCOPE = "tortie-host-scope";
 
+/** Azure's IPAM plugin, which releases by address and not by container. */
+export const AZURE_IPAM = "azure-vnet-ipam";
+
 /** Knows the plugins that read pools and families from this section, and take single addresses by name: Calico's and ours (C§2.3 S6). */
 export function isCalicoIpam(type: string): boolean {
   return type === "calico-ipam" || type === "tortie-ipam";

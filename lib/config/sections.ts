@@ -1,9 +1,9 @@
 /**
- * Decodes the small sections of a network configuration: `policy`, `kubernetes`, `runtimeConfig`, `log_*`, features, Mesos labels (C§1.2).
+ * Decodes the small sections of a network configuration: `policy`, `kubernetes`, `runtimeConfig`, `log_*`, features (C§1.2).
  */
 
 import type { LogConfig } from "../log/file.ts";
-import { boolean, type Decoded, integer, list, record, secret, text, texts } from "./codec.ts";
+import { boolean, type Decoded, integer, record, secret, text, texts } from "./codec.ts";
 import { DEFAULT_AGENT_TIMEOUT_SECONDS, DEFAULT_AGENT_WAIT_SECONDS } from "./limits.ts";
 
 export const policySchema = record({
@@ -52,17 +52,6 @@ export const runtimeSchema = record({ mac: text, ips: texts, dns: dnsSchema });
 /** Decodes the capabilities `mac` and `ips`; addresses come with or without prefix length. */
 export function runtimeConfig(given: Decoded<typeof runtimeSchema> | undefined) {
   return { mac: given?.mac || undefined, ips: given?.ips ?? [] };
-}
-
-const label = record({ key: text, value: text });
-const labels = record({ labels: list(label, "a list of objects", { key: undefined, value: undefined }) });
-
-export const argsSchema = record({ "org.apache.mesos": record({ network_info: record({ name: text, labels }) }) });
-
-/** Lists the labels in their order, raw. */
-export function mesosLabels(given: Decoded<typeof argsSchema> | undefined) {
-  const found = given?.["org.apache.mesos"]?.network_info?.labels?.labels ?? [];
-  return found.map(({ key, value }) => ({ key: key ?? "", value: value ?? "" }));
 }
 
 /** handover/call.ts reads them too, before this decoder is loaded. */

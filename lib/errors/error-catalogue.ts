@@ -109,7 +109,6 @@ export const ERROR_CATALOGUE = {
     "wait for the upgrade or migration that paused the cluster; ClusterInformation default says datastoreReady: true when it is over",
   "status-unavailable": { code: 50, next: "correct what the message names; no container can be added until then" },
   "datastore-probe-failed": { code: 100, next: "correct what stands before this word; the plugins cannot work without their datastore" },
-  "azure-state-invalid": "read the file that the message names; without it the addresses must be released with azure-vnet-ipam by hand",
   "ipam-no-addresses": "let ipam give at least one address: a family switched on, a pool with room",
   "node-cidr-missing": {
     code: 11,

@@ -2,7 +2,6 @@
  * Makes what a store keeps of one attachment, and what Felix enforces by it: Calico's WorkloadEndpoint (C§7); and finds the existing record
  * that an ADD continues (C§2.1 step 13).
  */
-import type { MesosLabel } from "../config/decode.ts";
 import type { NamespacedName, Pod } from "../kubernetes/objects.ts";
 import type { WorkloadIdentity } from "./identity.ts";
 import { matchesEndpointName, POD_ENDPOINT, parseWorkloadEndpointName, workloadEndpointName } from "./names.ts";
@@ -78,7 +77,6 @@ export interface EndpointFacts {
   readonly hostInterface: string;
   /** MAC of the pod end. */
   readonly mac: string;
-  readonly mesosLabels?: readonly MesosLabel[];
   readonly pod?: PodMetadata;
   readonly ipNATs?: WorkloadEndpoint["ipNATs"];
   /** Canonical CIDRs. */
@@ -88,15 +86,13 @@ export interface EndpointFacts {
 /** @throws TortieError `identity-invalid` when no name can be made */
 export function buildEndpoint(facts: EndpointFacts): WorkloadEndpoint {
   const { identity, pod } = facts;
-  const mesosLabels = facts.mesosLabels ?? [];
-  const { namespace, name } = endpointKey(identity, mesosLabels);
+  const { namespace, name } = endpointKey(identity);
   const serviceAccountName = pod?.serviceAccountName ?? "";
   return {
     name,
     namespace,
     labels: {
       ...(pod?.labels ?? {}),
-      ...(identity.orchestrator === "cni" ? mesosMetadata(mesosLabels).labels : {}),
       ...endpointLabels(namespace, identity.orchestrator, serviceAccountName),
     },
     orchestrator: identity.orchestrator,
@@ -116,15 +112,9 @@ export function buildEndpoint(facts: EndpointFacts): WorkloadEndpoint {
   };
 }
 
-/**
- * Finds where the record of a workload lies. A Mesos label may move it to another namespace, on DEL as well as on ADD, or DEL would miss it
- * (recording etcd-mesos-namespace).
- *
- * @throws TortieError `identity-invalid`
- */
-export function endpointKey(identity: WorkloadIdentity, mesosLabels: readonly MesosLabel[] = []): EndpointKey {
-  const moved = identity.orchestrator === "cni" ? mesosMetadata(mesosLabels).namespace : undefined;
-  return { namespace: moved ?? identity.namespace, name: workloadEndpointName(identity) };
+/** Finds where the record of a workload lies. @throws TortieError `identity-invalid` */
+export function endpointKey(identity: WorkloadIdentity): EndpointKey {
+  return { namespace: identity.namespace, name: workloadEndpointName(identity) };
 }
 
 /** Finds where the record of a pod lies that has one endpoint for all its interfaces. @throws TortieError `identity-invalid` */
@@ -168,44 +158,4 @@ export function endpointLabels(namespace: string, orchestrator: string, serviceA
       ? {}
       : { "projectcalico.org/serviceaccount": serviceAccount }),
   };
-}
-
-/** The raw key that moves the endpoint to another namespace instead of becoming a label. */
-const NAMESPACE_KEY = "projectcalico.org/namespace";
-
-/** Labels that Mesos passes to a plain container, made into labels that Calico takes (C§2.6). */
-interface MesosMetadata {
-  readonly labels: Readonly<Record<string, string>>;
-  /** `undefined`: the identity's own namespace. */
-  readonly namespace: string | undefined;
-}
-
-/** Later labels win over earlier ones of the same key. */
-export function mesosMetadata(given: readonly MesosLabel[]): MesosMetadata {
-  const labels = new Map<string, string>();
-  let namespace: string | undefined;
-  for (const { key, value } of given) {
-    if (key === NAMESPACE_KEY) namespace = sanitizeLabel(value) || undefined;
-    else if (key !== "") labels.set(sanitizeLabel(key), sanitizeLabel(value));
-  }
-  return { labels: Object.fromEntries(labels), namespace };
-}
-
-/**
- * "/" becomes ".", every other character outside of letters, digits, "-", "_" and "." becomes "-", a run of dots and dashes with a dot
- * in it becomes one dot, and none of both stays at either end (C§2.6 step 4).
- */
-export function sanitizeLabel(text: string): string {
-  const replaced = text
-    .replaceAll("/", ".")
-    .replaceAll(/[^-_.a-zA-Z0-9]/gu, "-")
-    .replaceAll(/[-.]+/g, (run) => (run.includes(".") ? "." : run));
-  let [from, to] = [0, replaced.length];
-  while (from < to && isEdge(replaced[from])) from++;
-  while (to > from && isEdge(replaced[to - 1])) to--;
-  return replaced.slice(from, to);
-}
-
-function isEdge(character: string | undefined): boolean {
-  return character === "-" || character === ".";
 }

@@ -135,13 +135,18 @@ describe("A container of a runtime without Kubernetes", () => {
     expect((await world.endpoint("c2", "default", "by-nodename"))?.spec.node).toBe("by-nodename");
   });
 
-  it("N13, N14: has the labels of Mesos and DC/OS, made into legal ones", async () => {
+  it("N13, N14: has no label of Mesos and DC/OS, and stays in its namespace", async () => {
     const labels = [
       { key: "k", value: "v" },
       { key: "DCOS_SPACE", value: "/a/b/c" },
+      { key: "projectcalico.org/namespace", value: "other" },
     ];
     await added({ keys: { args: { "org.apache.mesos": { network_info: { labels: { labels } } } } } });
-    expect((await world.endpoint())?.metadata.labels).toMatchObject({ k: "v", DCOS_SPACE: "a.b.c" });
+    expect((await world.endpoint())?.metadata.labels).toEqual({
+      "projectcalico.org/namespace": "default",
+      "projectcalico.org/orchestrator": "cni",
+    });
+    expect(await world.endpoint("cid1", "other")).toBeUndefined();
   });
 
   it("N15: is refused the feature of addresses without IPAM", async () => {
@@ -177,15 +182,6 @@ describe("A container of a runtime without Kubernetes", () => {
     const nobody = await probe("http://127.0.0.1:1");
     expect(nobody.exit).toBe(1);
     expect(JSON.parse(nobody.stdout)).toMatchObject({ code: 100, msg: "data store connection failed" });
-  });
-
-  it("is found by a DEL in the namespace that a label of Mesos moved it to", async () => {
-    const labels = [{ key: "projectcalico.org/namespace", value: "other" }];
-    const keys = { args: { "org.apache.mesos": { network_info: { labels: { labels } } } } };
-    const { pod } = await added({ keys });
-    expect(await world.endpoint("cid1", "other")).toMatchObject({ spec: { containerID: "cid1" } });
-    expect((await world.call("DEL", pod, { keys })).exit).toBe(0);
-    expect(await world.endpoint("cid1", "other")).toBeUndefined();
   });
 
   it("gives its address back, and its endpoint goes, when GC does not list it; what is listed stays", async () => {

@@ -63,7 +63,7 @@ export const ETCD_DIFFERENCES: Readonly<Record<string, DeliberateDifference>> = 
     "call 2 > objects > endpoints > pod1": ABSENT,
   }),
   "main/etcd-k8s-stale-del": differs("design §8: floating IPs are replaced at a repeated ADD", SECOND_SANDBOX_WORKS),
-  "main/etcd-mesos-namespace": differs("C§12.2: DEL finds the endpoint in the namespace of the Mesos label", {
+  "main/etcd-mesos-namespace": differs("docs/explanation/limitations.md: no label of Mesos moves the endpoint, so that DEL finds it", {
     "call 1 > objects > endpoints > cid1": ABSENT,
     "call 2 > objects > endpoints > cid1": ABSENT,
   }),

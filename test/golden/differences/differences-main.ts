@@ -110,7 +110,7 @@ export const MAIN_DIFFERENCES: Readonly<Record<string, DeliberateDifference>> = 
   "main/dual-host-addrgen-none": endsAs("main/dual-1.0.0", "design §8: hosts with another address generation mode work"),
   "main/dual-host-addrgen-random": endsAs("main/dual-1.0.0", "design §8: hosts with another address generation mode work"),
   "main/env-no-command": differs("our text about ourselves goes to standard error", { "* > stdout > text": { is: "" } }),
-  "main/etcd-mesos-namespace": differs("C§12.2: DEL finds the endpoint in the namespace of the Mesos label", {
+  "main/etcd-mesos-namespace": differs("docs/explanation/limitations.md: no label of Mesos moves the endpoint, so that DEL finds it", {
     "call 1 > objects > endpoints > cid1": ABSENT,
     "call 2 > objects > endpoints > cid1": ABSENT,
   }),

@@ -1,5 +1,5 @@
 /** Addresses from any IPAM plugin: host-local for real, ours by exec and in process, and plugins that misbehave (C§2.5). */
-import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { localConf, podArgs } from "../../support/conf.ts";
 import { fresh } from "../../support/fixtures.ts";
@@ -179,94 +179,23 @@ describe("A delegate that misbehaves", () => {
   });
 });
 
-describe("A: azure-vnet-ipam, for which the main plugin remembers (C§2.5)", () => {
-  const STATE = "/var/run/calico/azure/networks";
-  const GIVEN = { cniVersion: "1.0.0", ips: [{ address: "10.240.0.7/16" }], routes: [], dns: {} };
+describe("azure-vnet-ipam, which releases by address", () => {
+  const node = fresh(Node.create);
 
-  /** Its files are on the machine, so each test has a network of its own. */
-  async function scene(network: string) {
-    const node = await Node.create();
-    node.excuse("the script keeps no list of what it gave", "not-granted");
+  it("is refused by ADD and not executed, and not by the DEL that follows either", async () => {
     const plugins = new RecordingPlugins(join(node.dir, "azure"));
     plugins.install("azure-vnet-ipam");
-    plugins.answer("azure-vnet-ipam", "ADD", GIVEN);
-    const call = {
-      pod: await node.addPod(),
-      path: plugins.dir,
-      conf: localConf(node, { name: network, ipam: { type: "azure-vnet-ipam", environment: "azure" } }),
-    };
-    const inputs = () => plugins.calls().map(({ command, stdin }) => [command, JSON.parse(stdin).ipam]);
-    return { node, plugins, call, inputs, endpoint: `${STATE}/${network}/cid1-eth0` };
-  }
-
-  it("is told at DEL which address it gave, and at the next ADD its subnet", async () => {
-    const { node, call, inputs, endpoint } = await scene("azure1");
-    await using _ = node;
-
-    expect(await node.cni("ADD", call)).toMatchObject({ exit: 0, json: { ips: [{ address: "10.240.0.7/32" }] } });
-    expect(JSON.parse(readFileSync(endpoint, "utf8"))).toEqual({
-      Network: "azure1",
-      ContainerID: "cid1",
-      Interface: "eth0",
-      Addresses: ["10.240.0.7/16"],
-    });
-    expect(JSON.parse(readFileSync(`${STATE}/azure1/network.json`, "utf8"))).toEqual({ Name: "azure1", Subnets: ["10.240.0.0/16"] });
-    expect(await node.cni("DEL", call)).toMatchObject({ exit: 0, stdout: "" });
-    expect(await node.cni("DEL", call)).toMatchObject({ exit: 0, stdout: "" });
-    expect(await node.cni("ADD", call)).toMatchObject({ exit: 0 });
-
-    const section = { type: "azure-vnet-ipam", environment: "azure" };
-    expect(inputs()).toEqual([
-      ["ADD", section],
-      ["DEL", { ...section, ipAddress: "10.240.0.7", subnet: "10.240.0.0/16" }],
-      ["ADD", { ...section, subnet: "10.240.0.0/16" }],
-    ]);
-  });
-
-  it("gives back the address of an ADD that fails later", async () => {
-    const { node, call, inputs, endpoint } = await scene("azure2");
-    await using _ = node;
-    await node.podIp(call.pod, "link", "add", "eth0", "type", "bridge");
-
-    expect(await node.cni("ADD", call)).toMatchObject({ exit: 1 });
-
-    expect(inputs().map(([command, ipam]) => [command, ipam.ipAddress])).toEqual([
-      ["ADD", undefined],
-      ["DEL", "10.240.0.7"],
-    ]);
-    expect(existsSync(endpoint)).toBe(false);
-  });
-
-  it("keeps what it remembers until the address is released", async () => {
-    const { node, plugins, call, endpoint } = await scene("azure3");
-    await using _ = node;
-    expect(await node.cni("ADD", call)).toMatchObject({ exit: 0 });
-
-    plugins.answer("azure-vnet-ipam", "DEL", { code: 11, msg: "busy" }, 1);
-    expect(await node.cni("DEL", call)).toMatchObject({ exit: 1, json: { code: 11, msg: "busy" } });
-    expect(existsSync(endpoint)).toBe(true);
-    expect((await node.leftovers()).links).toEqual([]);
-
-    plugins.answer("azure-vnet-ipam", "DEL", "");
-    expect(await node.cni("DEL", call)).toMatchObject({ exit: 0 });
-    expect(existsSync(endpoint)).toBe(false);
-  });
-
-  it.each(["", "{", '{"Addresses": 7}'])("names its file when that is damaged: %j", async (content) => {
-    const { node, plugins, call, endpoint } = await scene("azure4");
-    await using _ = node;
-    expect(await node.cni("ADD", call)).toMatchObject({ exit: 0 });
-    writeFileSync(endpoint, content);
-
-    const run = await node.cni("DEL", call);
-
-    rmSync(endpoint);
-    expect(run).toMatchObject({
+    const call = { pod: await node.addPod(), path: plugins.dir, conf: localConf(node, { ipam: { type: "azure-vnet-ipam" } }) };
+    expect(await node.cni("ADD", call)).toMatchObject({
       exit: 1,
-      json: { msg: expect.stringContaining(endpoint), details: expect.stringContaining("azure-state-invalid") },
+      json: {
+        msg: expect.stringContaining('ipam.type "azure-vnet-ipam" is not supported'),
+        details: expect.stringContaining("netconf-value"),
+      },
     });
-    expect(plugins.order()).toEqual(["azure-vnet-ipam ADD"]);
-    expect((await node.leftovers()).links).toEqual([]);
+    expect(await node.cni("DEL", call)).toMatchObject({ exit: 0, stdout: "" });
+    expect(plugins.calls()).toEqual([]);
+    await node.expectClean();
   });
 });
 

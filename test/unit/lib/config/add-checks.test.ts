@@ -47,6 +47,7 @@ describe("checkForAdd", () => {
     [{ policy_setup_timeout_seconds: -1 }, "invalid pod startup delay of -1"],
     [{ policy: { type: "k8s" } }, "policy.type k8s needs a Kubernetes API server, but the datastore is local"],
     [{ ipam: { pools: [{ cidr: "rubbish" }] } }, "ipam.pools[0].cidr"],
+    [{ ipam: { type: "azure-vnet-ipam" } }, 'ipam.type "azure-vnet-ipam" is not supported'],
   ])("refuses %j", (netconf, message) => {
     expect(() => checkForAdd(decodeNetworkConfig(netconf), "local")).toThrow(
       expect.objectContaining({ word: "netconf-value", code: 999, message: expect.stringContaining(message) }),

@@ -9,9 +9,7 @@ import { words } from "../../../support/words.ts";
 const TYPES = {
   string: words`
     cniVersion name type mode vxlan_mac_prefix ipam.name ipam.type ipam.subnet ipam.assign_ipv4 ipam.assign_ipv6
-    ipam.pools[].cidr ipam.pools[].name args.org.apache.mesos.network_info.name
-    args.org.apache.mesos.network_info.labels.labels[].key args.org.apache.mesos.network_info.labels.labels[].value
-    device_type link_form chain nodename nodename_file hostname ipam_lock_file datastore_type datastore_path
+    ipam.pools[].cidr ipam.pools[].name device_type link_form chain nodename nodename_file hostname ipam_lock_file datastore_type datastore_path
     etcd_endpoints etcd_discovery_srv etcd_key_file etcd_cert_file etcd_ca_cert_file etcd_authority etcd_scheme agent
     agent_socket log_level log_file_path policy.type policy.k8s_api_root policy.k8s_auth_token
     policy.k8s_client_certificate policy.k8s_client_key policy.k8s_certificate_authority kubernetes.kubeconfig
@@ -35,10 +33,9 @@ const TYPES = {
     ipam.ipv4_pools ipam.ipv6_pools readiness_gates runtimeConfig.ips runtimeConfig.dns.servers
     runtimeConfig.dns.searches runtimeConfig.dns.options
   `,
-  objects: ["ipam.pools", "args.org.apache.mesos.network_info.labels.labels", "cni.dev/valid-attachments", "cni.dev/attachments"],
+  objects: ["ipam.pools", "cni.dev/valid-attachments", "cni.dev/attachments"],
   object: words`
-    ipam args args.org.apache.mesos args.org.apache.mesos.network_info args.org.apache.mesos.network_info.labels
-    policy kubernetes feature_control container_settings dataplane_options runtimeConfig runtimeConfig.dns
+    ipam policy kubernetes feature_control container_settings dataplane_options runtimeConfig runtimeConfig.dns
   `,
   anything: ["prevResult", "ipam.ranges", "ipam.routes"],
 } as const;
@@ -138,7 +135,7 @@ describe("the message about a wrong type", () => {
   });
 });
 
-/** {"a": {"b": value}} of "a.b"; the dots of "org.apache.mesos" and "cni.dev/…" belong to the key. */
+/** {"a": {"b": value}} of "a.b"; the dot of "cni.dev/…" belongs to the key. */
 function nest(path: string, value: JsonValue): JsonObject {
   return within(stepsOf(path), value) as JsonObject;
 }
@@ -154,7 +151,6 @@ function within(steps: ReturnType<typeof stepsOf>, value: JsonValue): JsonValue 
 
 function stepsOf(path: string): { readonly key: string; readonly isList: boolean }[] {
   return path
-    .replace("org.apache.mesos", "org|apache|mesos")
     .replace("cni.dev", "cni|dev")
     .split(".")
     .map((step) => ({ key: step.replaceAll("|", ".").replace("[]", ""), isList: step.endsWith("[]") }));

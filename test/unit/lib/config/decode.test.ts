@@ -71,7 +71,6 @@ const KEYS: readonly (readonly [key: string, field: string, standard: unknown, g
   ["windows_use_single_network", "windowsUseSingleNetwork", false, true],
   ["runtimeConfig > mac", "runtimeConfig > mac", undefined, "02:00:00:00:00:01"],
   ["runtimeConfig > ips", "runtimeConfig > ips", [], ["10.244.0.9/16"]],
-  ["args > org.apache.mesos > network_info > labels > labels", "mesosLabels", [], [{ key: "k", value: "v" }]],
   ["prevResult", "prevResult", undefined, { cniVersion: "1.1.0" }],
   ["cni.dev/valid-attachments", "validAttachments", undefined, [{ containerID: "c1", ifname: "eth0" }]],
 ];
@@ -83,7 +82,7 @@ describe("decodeNetworkConfig", () => {
 
   it("carries every value to its field", () => {
     const unused = [
-      ["args > cni", { ips: ["10.0.0.1"] }],
+      ["args", { cni: { ips: ["10.0.0.1"] }, "org.apache.mesos": 7 }],
       ["runtimeConfig > portMappings", [{ hostPort: 1 }]],
     ] as const;
     const given = objectOf([...KEYS.map(([key, , , value]) => [key, value] as const), ...unused]);

@@ -1,12 +1,4 @@
-import {
-  buildEndpoint,
-  endpointKey,
-  findOwnEndpoint,
-  mesosMetadata,
-  sanitizeLabel,
-  withEndpointOf,
-  withProfile,
-} from "../../../../lib/workload/endpoint.ts";
+import { buildEndpoint, endpointKey, findOwnEndpoint, withEndpointOf, withProfile } from "../../../../lib/workload/endpoint.ts";
 import type { WorkloadIdentity } from "../../../../lib/workload/identity.ts";
 
 const PLAIN: WorkloadIdentity = {
@@ -25,14 +17,13 @@ const FACTS = {
   hostInterface: "calicid1",
   mac: "02:00:00:00:00:01",
 };
-const MOVED = [{ key: "projectcalico.org/namespace", value: "other" }];
 
 describe("buildEndpoint", () => {
   it("describes a plain container (C§2.6 step 5)", () => {
-    expect(buildEndpoint({ ...FACTS, identity: PLAIN, mesosLabels: [{ key: "my/key", value: "a*b" }] })).toEqual({
+    expect(buildEndpoint({ ...FACTS, identity: PLAIN })).toEqual({
       name: "node1-cni-cid1-eth0",
       namespace: "default",
-      labels: { "my.key": "a-b", "projectcalico.org/namespace": "default", "projectcalico.org/orchestrator": "cni" },
+      labels: { "projectcalico.org/namespace": "default", "projectcalico.org/orchestrator": "cni" },
       orchestrator: "cni",
       node: "node1",
       containerID: "cid1",
@@ -99,16 +90,10 @@ describe("buildEndpoint", () => {
 });
 
 describe("endpointKey", () => {
-  it("follows a Mesos label to another namespace, for plain containers only (recording etcd-mesos-namespace)", () => {
-    expect(endpointKey(PLAIN)).toEqual({ namespace: "default", name: "node1-cni-cid1-eth0" });
-    expect(endpointKey(PLAIN, MOVED)).toEqual({ namespace: "other", name: "node1-cni-cid1-eth0" });
-    expect(endpointKey(POD, MOVED).namespace).toBe("rec");
-  });
-
   it("is where buildEndpoint puts the record", () => {
-    const endpoint = buildEndpoint({ ...FACTS, identity: PLAIN, mesosLabels: MOVED });
-    expect({ namespace: endpoint.namespace, name: endpoint.name }).toEqual(endpointKey(PLAIN, MOVED));
-    expect(endpoint.labels).toEqual({ "projectcalico.org/namespace": "other", "projectcalico.org/orchestrator": "cni" });
+    const endpoint = buildEndpoint({ ...FACTS, identity: PLAIN });
+    expect({ namespace: endpoint.namespace, name: endpoint.name }).toEqual(endpointKey(PLAIN));
+    expect(endpoint.labels).toEqual({ "projectcalico.org/namespace": "default", "projectcalico.org/orchestrator": "cni" });
   });
 });
 
@@ -129,35 +114,5 @@ describe("the existing endpoint of a workload", () => {
     const endpoint = buildEndpoint({ ...FACTS, identity: PLAIN });
     expect(withProfile(endpoint, "net1").profiles).toEqual(["net1"]);
     expect(withProfile(endpoint, "net2").profiles).toEqual(["net1", "net2"]);
-  });
-});
-
-describe("labels of Mesos", () => {
-  // The table of C§11.3.
-  it.each([
-    ["k", "k"],
-    ["-my-val", "my-val"],
-    ["$my..val", "my.val"],
-    ["m$y.val", "m-y.val"],
-    ["//my/val/", "my.val"],
-    ["some_val-with.lots*of^weird#characters", "some_val-with.lots-of-weird-characters"],
-    ["---", ""],
-    ["a-.-b", "a.b"],
-    ["a😀b", "a-b"],
-  ])("%j becomes %j", (text, label) => {
-    expect(sanitizeLabel(text)).toBe(label);
-  });
-
-  it("are cleaned in time that grows with their length only", () => {
-    // Work that grew with the square of the length would not end.
-    expect(sanitizeLabel(`a${"-".repeat(2_000_000)}b`)).toHaveLength(2_000_002);
-  });
-
-  it("move the endpoint to a namespace, and the last one counts", () => {
-    expect(mesosMetadata([...MOVED, { key: "a", value: "1" }, { key: "a", value: "2" }, { key: "", value: "x" }])).toEqual({
-      labels: { a: "2" },
-      namespace: "other",
-    });
-    expect(mesosMetadata([{ key: "projectcalico.org/namespace", value: "" }])).toEqual({ labels: {}, namespace: undefined });
   });
 });
