@@ -4,7 +4,7 @@ import { sequenceOf } from "../ipam-plugin/allocator/block.ts";
 import { settle } from "../ipam-plugin/allocator/handle.ts";
 import { ReleasePart } from "../ipam-plugin/allocator/release-by-handle.ts";
 import { AGAIN } from "../ipam-plugin/allocator/types.ts";
-import { FROM_HOST_LOCAL, parseGoTimestamp } from "../ipam-plugin/workload.ts";
+import { parseGoTimestamp } from "../ipam-plugin/workload.ts";
 import { parseAddress } from "../lib/addresses/address.ts";
 import type { Versioned } from "../lib/datastore/datastore.ts";
 import { sanitised } from "../lib/datastore/resources.ts";
@@ -53,15 +53,11 @@ export function unusedProblems(
   return [...judged.map((allocation) => unusedProblem(allocation, judgement)), ...[...unjudged].map(unjudgedIn)];
 }
 
-/**
- * Tells whether an endpoint must exist for the allocation: not for tunnels, load balancers, virtual machines, Windows' own, and containers from
- * host-local's time.
- */
+/** Tells whether an endpoint must exist for the allocation: not for tunnels, load balancers, virtual machines and Windows' own. */
 export function belongsToWorkload({ attribute }: Allocation): boolean {
   const { handleId = "", activeOwner = {} } = attribute;
   const isMachines = activeOwner["vmi-name"] !== undefined || isMachineHandle(handleId);
-  const isOfAnotherPlugin = activeOwner.note === FROM_HOST_LOCAL;
-  return handleId.toLowerCase() !== WINDOWS_RESERVED_HANDLE && activeOwner.type === undefined && !isMachines && !isOfAnotherPlugin;
+  return handleId.toLowerCase() !== WINDOWS_RESERVED_HANDLE && activeOwner.type === undefined && !isMachines;
 }
 
 /**

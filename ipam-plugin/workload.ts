@@ -16,9 +16,6 @@ export interface Workload {
   readonly machineAttributes?: OwnerAttributes;
 }
 
-/** Is the attribute `note` of an address whose container another main plugin attached: it has no endpoint of ours. */
-export const FROM_HOST_LOCAL = "moved from host-local";
-
 /**
  * Resolves the workload of an ADD, DEL or CHECK.
  *

@@ -6,7 +6,6 @@
 import { WINDOWS_RESERVED_HANDLE } from "../../doctor/handles.ts";
 import { type Allocation, allocationsOf, keyOf, type PlacedBlock, textAt } from "../../doctor/snapshot.ts";
 import { sequenceOf } from "../../ipam-plugin/allocator/block.ts";
-import { FROM_HOST_LOCAL } from "../../ipam-plugin/workload.ts";
 import { type Address, addressAt } from "../../lib/addresses/address.ts";
 import { sanitised } from "../../lib/datastore/resources.ts";
 import type { NamespacedName } from "../../lib/kubernetes/objects.ts";
@@ -102,8 +101,7 @@ function verdictOf(facts: Facts, owner: Readonly<Record<string, string>>, holder
   // Load balancers' addresses belong to Services; no object of the cluster says whether a container without a pod runs.
   if (owner.type !== undefined || pods.length === 0) return "unjudged";
   if (pods.some((one) => mayStillUse(holders.pod(one.namespace, one.name), one, facts.address))) return "valid";
-  if (!isNodeThere) return "departed";
-  return owner.note === FROM_HOST_LOCAL ? "unjudged" : "leaked";
+  return isNodeThere ? "leaked" : "departed";
 }
 
 /** Recognises addresses that Windows keeps in every block of its nodes (I§3.7). */

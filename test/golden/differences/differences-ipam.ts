@@ -19,7 +19,7 @@ function succeedsSilently(call: string): Expectations {
 const VERSION_MEMBER = String.raw`            \"version\": \"6\",\n`;
 const EMPTY_DNS = String.raw`,\n    \"dns\": {}`;
 
-const HELP = String.raw`Usage of tortie-ipam:\n  -v\tDisplay version\n  -upgrade\tUpgrade from host-local\n$`;
+const HELP = String.raw`Usage of tortie-ipam:\n  -v\tDisplay version\n  -upgrade\tCheck that host-local holds no addresses\n$`;
 
 /** No pool for IPv6: each ADD leaves the claimed block without addresses, the queue turned by what was taken and given back. */
 const NO_V6_POOL: Expectations = {
@@ -132,7 +132,7 @@ export const IPAM_DIFFERENCES: Readonly<Record<string, DeliberateDifference>> = 
     },
   ),
   "ipam-kdd/family-none": differs("nothing is asked for, so nothing is locked", { [`call 0 > files > ${LOCK}`]: ABSENT }),
-  "ipam-kdd/flags": differs(OWN_WORDS, {
+  "ipam-kdd/flags": differs(`${OWN_WORDS}; -upgrade checks and moves nothing (docs/how-to/use-host-local.md)`, {
     "call 0 > stdout > text": { matches: /^\d+\.\d+\.\d+\n$/ },
     "call 1 > stdout > text": { matches: /^\d+\.\d+\.\d+\n$/ },
     "call 2 > stderr": { matches: new RegExp(`^flag provided but not defined: -x\\n${HELP}`) },

@@ -70,7 +70,6 @@ describe("the judgement of an allocation", () => {
     ["no node", "unjudged", { namespace: "ns", pod: "web" }, []],
     ["no handle", "unjudged", { ...OWNER, node: "gone" }, [], ""],
     ["Windows' own", "unjudged", { ...OWNER, node: "gone" }, [], "windows-reserved-ipam-handle"],
-    ["moved from host-local", "unjudged", { ...OWNER, note: "moved from host-local" }, []],
   ];
   for (const [title, expected, owner, pods, handle] of cases) {
     it(`${title}: ${expected}`, () => {

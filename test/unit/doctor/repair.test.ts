@@ -1,11 +1,9 @@
 import { repair, standing } from "../../../doctor/check.ts";
 import type { Problem } from "../../../doctor/problem.ts";
-import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
-import { FROM_HOST_LOCAL } from "../../../ipam-plugin/workload.ts";
 import type { WorkloadEndpoint } from "../../../lib/workload/endpoint.ts";
 import { fresh } from "../../support/fixtures.ts";
 import type { Call, Fate } from "../../support/memory-datastore.ts";
-import { sampleAffinity, sampleRequest } from "../../support/samples.ts";
+import { sampleAffinity } from "../../support/samples.ts";
 import { change, remove, wanted } from "../../support/stored.ts";
 import { addContainer, allocate, createWorld, holderOf, NOW, occupy, type World } from "./world.ts";
 
@@ -220,16 +218,5 @@ describe("repair of a block with two affinities", () => {
 
     const left = (await affinities.listAll()).filter(({ value }) => value.cidr === world.cidr);
     expect(left.map(({ value }) => value.owner.name).sort()).toEqual(["worker-1", "worker-9"]);
-  });
-});
-
-describe("an address of a container that another main plugin attached", () => {
-  it("is not unused, though it has no endpoint of ours", async () => {
-    const attributes = { node: "worker-1", note: FROM_HOST_LOCAL, timestamp: "2020-01-01 00:00:00 +0000 UTC" };
-    const allocator = new Allocator({ datastore: world.datastore, clock });
-    await allocator.autoAssign(sampleRequest("worker-1", "net.moved", { attributes }));
-    expect((await world.find()).map(({ kind }) => kind)).not.toContain("address-unused");
-    await world.mend();
-    expect(await world.datastore.handles.get("net.moved")).toBeDefined();
   });
 });

@@ -195,7 +195,10 @@ const INLINE: Readonly<Record<string, Readonly<Record<string, readonly [file: st
       "bash scripts/render-manifests beside-calico | kubectl delete -f -",
     ],
   },
-  "how-to/use-host-local.md": { "tortie-ipam -upgrade": ["test/system/ipam-plugin/upgrade-flag.test.ts", '"-upgrade"'] },
+  "how-to/use-host-local.md": {
+    "tortie-ipam -upgrade": ["test/system/ipam-plugin/upgrade-flag.test.ts", '"-upgrade"'],
+    "crictl rmp --all --force": { notRun: "removes every pod of a reader's node" },
+  },
   "reference/controller.md": {
     "tortie-controller --print-schema": [ADMINISTRATOR, "tortie-controller --print-schema"],
     "npm run bench -- --controller": { notRun: "a measurement: CONTRIBUTING.md says when it is made" },
