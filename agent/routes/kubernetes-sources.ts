@@ -172,6 +172,7 @@ export function routedBlock({ cidr, affinity, allocated }: WatchedBlock): Routed
   return {
     cidr,
     ...(owner === undefined ? {} : { owner }),
+    isUsed: used.some(({ type }) => type === undefined),
     borrowed: used.filter(({ node }) => node !== owner).map(placed),
     tunnelEnds: used.filter(({ type }) => type === VXLAN[cidr.address.family].attributeType).map(placed),
   };
@@ -188,6 +189,7 @@ export function routedPool(pool: IPPool, spec: Fields): RoutedPool | undefined {
     ipipMode: modeOf(text(spec, "ipipMode")),
     natOutgoing: pool.natOutgoing,
     servesTunnels: !pool.disabled && !pool.deleting && pool.allowedUses.includes("Tunnel"),
+    isDeleting: pool.deleting,
     nodeSelector: pool.nodeSelector,
   };
 }

@@ -1,5 +1,5 @@
 /** Describes the nodes, pools and prefixes that routes between nodes are decided by, for every kind of store. */
-import { type Address, bitsOf, type Family, maskPrefix, type Prefix } from "../../lib/addresses/address.ts";
+import { type Address, bitsOf, covers, type Family, maskPrefix, type Prefix } from "../../lib/addresses/address.ts";
 import type { Claimed } from "../../lib/system/claimed.ts";
 
 /** One value a family, where there is one. */
@@ -63,6 +63,8 @@ export interface RoutedBlock {
   readonly owner?: string;
   /** Addresses that another node than the owner uses. */
   readonly borrowed: readonly { readonly address: Address; readonly node: string }[];
+  /** Nodes' addresses of other kinds than ends of tunnels are allocated, as those of pods are. */
+  readonly isUsed: boolean;
   /** Addresses that are allocated as some node's end of a tunnel. */
   readonly tunnelEnds: readonly { readonly address: Address; readonly node: string }[];
 }
@@ -78,7 +80,17 @@ export interface RoutedPool {
   readonly natOutgoing: boolean;
   /** New tunnel addresses may come from it. */
   readonly servesTunnels: boolean;
+  readonly isDeleting: boolean;
   readonly nodeSelector: string;
+}
+
+/** Finds the pool with the longest prefix that covers it; addresses of a deleted pool are in no pool. */
+export function poolOf(cidr: Prefix, pools: readonly RoutedPool[]): RoutedPool | undefined {
+  let best: RoutedPool | undefined;
+  for (const pool of pools) {
+    if (covers(pool.cidr, cidr) && (best === undefined || pool.cidr.length > best.cidr.length)) best = pool;
+  }
+  return best;
 }
 
 /** This node, as its kernel and its tunnels are. */

@@ -8,17 +8,9 @@ import type { NetworkReport, NodeNetwork, NodeState } from "../../dataplane/data
 import type { NetworkFacts } from "../../dataplane/linux/host-facts.ts";
 import { Observations } from "../../lib/resident/observations.ts";
 import type { Clock } from "../../lib/system/waiting.ts";
-import {
-  type ClusterClaims,
-  type ClusterView,
-  FAMILIES,
-  type OwnNode,
-  type ProvenNode,
-  type RoutedPool,
-  type RouteSources,
-  VXLAN,
-} from "./model.ts";
+import { type ClusterClaims, type ClusterView, FAMILIES, type OwnNode, type ProvenNode, type RouteSources, VXLAN } from "./model.ts";
 import { annotationsFor, underlayOf } from "./own-node.ts";
+import type { TunnelView } from "./own-tunnels.ts";
 import { type NetworkPlan, planNodeRoutes } from "./plan.ts";
 
 /** Changes come in bursts, one for each object. */
@@ -26,6 +18,7 @@ const GATHER_MS = 50;
 const LOOK_MS = 100;
 /** How long an address of the node may be missing: an interface is down while it is reconfigured. */
 const LEAST_LOST_MS = 60_000;
+const NO_TUNNELS: TunnelView = { pools: [], blocks: [] };
 
 export interface NodeRoutesParts {
   readonly node: string;
@@ -34,15 +27,15 @@ export interface NodeRoutesParts {
   readonly facts: () => NetworkFacts;
   /** What holds of what the cluster says, by what this host knows besides. */
   readonly prove: (claims: ClusterClaims, facts: NetworkFacts) => ClusterView;
-  /** This node's ends of the tunnels that these pools ask for; `failed` is called for each that cannot be made. */
+  /** This node's ends of the tunnels that the view asks for; `failed` is called for each that cannot be made. */
   readonly tunnels: (
     node: ProvenNode,
-    pools: readonly RoutedPool[],
+    view: TunnelView,
     underlay: OwnNode["underlay"],
     failed: (message: string) => void,
   ) => Promise<OwnNode["tunnels"]>;
   /** Releases tunnel addresses that are not used any more, neither by the kernel nor by what the cluster says of this node. */
-  readonly giveBackTunnels: () => Promise<void>;
+  readonly giveBackTunnels: (node: ProvenNode) => Promise<void>;
   /** What the node holds besides, for the addresses of this view. */
   readonly state: (view: ClusterView) => Promise<NodeState>;
   /** Guards the node against its pods. They do not wait for what the cluster says of routes. */
@@ -122,7 +115,7 @@ export class NodeRoutes {
       this.#note({ kind: "waiting", cause: `no interface that is up has this node's ${lost.join(" or ")} address` });
       return;
     }
-    const ends = await tunnels(node, mayTunnel ? view.pools : [], underlay, (message) => failed.push(message));
+    const ends = await tunnels(node, mayTunnel ? view : NO_TUNNELS, underlay, (message) => failed.push(message));
     const own: OwnNode = { name, underlay, tunnels: ends };
     const plan = planNodeRoutes(own, view, mayTunnel);
     const mtu = largestPacket(own);
@@ -134,7 +127,7 @@ export class NodeRoutes {
     // The others hear of this node when it can receive from them.
     const annotations = annotationsFor(node, own);
     if (annotations !== undefined) await sources.annotate(annotations);
-    else if (failed.length === 0) await this.#parts.giveBackTunnels();
+    else if (failed.length === 0) await this.#parts.giveBackTunnels(node);
   }
 
   /** Takes over what is proven. Logs a refused claim once, as long as it is made. */

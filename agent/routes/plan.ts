@@ -10,7 +10,6 @@ import {
   type Address,
   bitsOf,
   contains,
-  covers,
   type Family,
   formatAddress,
   formatPrefix,
@@ -27,6 +26,7 @@ import {
   type OwnNode,
   PORT,
   type ProvenNode,
+  poolOf,
   type RoutedPool,
   tunnelMac,
   VNI,
@@ -76,11 +76,13 @@ function routeTo(destination: Prefix, node: string, { own, peers, view, mayTunne
   const [here, there] = [own.underlay[family]?.address, addressOf(peer, family)];
   if (here === undefined) return `this node has no IPv${family} address`;
   if (there === undefined) return `node ${node} has no IPv${family} address`;
-  const way = wayTo(poolOf(destination, view.pools), here, there, mayTunnel);
+  const pool = poolOf(destination, view.pools);
+  const [end, gateway] = [own.tunnels[family], peer.tunnels[family]?.address];
+  const areJoined = end !== undefined && gateway !== undefined;
+  const way = pool === undefined ? wayWithoutPool(areJoined, contains(here, there)) : wayTo(pool, here, there, mayTunnel);
   if (typeof way === "object") return way.reason;
   if (way === "direct") return { kind: "direct", destination, gateway: there };
-  const gateway = peer.tunnels[family]?.address;
-  if (own.tunnels[family] === undefined) return `this node has no IPv${family} tunnel address`;
+  if (end === undefined) return `this node has no IPv${family} tunnel address`;
   if (gateway === undefined) return `node ${node} has no IPv${family} tunnel address`;
   return { kind: "tunnel", destination, gateway, device: VXLAN[family].device };
 }
@@ -131,21 +133,17 @@ function peerOf(peer: ProvenNode, family: Family): VxlanPeer | undefined {
  */
 type Way = "direct" | "tunnel" | { readonly reason?: string };
 
-/** Finds the pool with the longest prefix that covers it; addresses of a deleted pool are in no pool. */
-function poolOf(cidr: Prefix, pools: readonly RoutedPool[]): RoutedPool | undefined {
-  let best: RoutedPool | undefined;
-  for (const pool of pools) {
-    if (covers(pool.cidr, cidr) && (best === undefined || pool.cidr.length > best.cidr.length)) best = pool;
-  }
-  return best;
+/** Addresses of a deleted pool, whose modes nobody knows any more: their pods live on. */
+function wayWithoutPool(areJoined: boolean, isNear: boolean): Way {
+  if (areJoined) return "tunnel";
+  return isNear ? "direct" : { reason: "it is in no pool, and not both nodes have a tunnel address" };
 }
 
 /**
  * @param own this node's address with its subnet
  * @param peer address of the other node
  */
-function wayTo(pool: RoutedPool | undefined, own: Prefix, peer: Address, mayTunnel: boolean): Way {
-  const { vxlanMode = "Never", ipipMode = "Never", name = "" } = pool ?? {};
+function wayTo({ vxlanMode, ipipMode, name }: RoutedPool, own: Prefix, peer: Address, mayTunnel: boolean): Way {
   const isNear = contains(own, peer);
   const wantsVxlan = vxlanMode === "Always" || (vxlanMode === "CrossSubnet" && !isNear);
   if (wantsVxlan) return mayTunnel ? "tunnel" : { reason: `pool ${name} wants VXLAN, and --node-routes is direct` };

@@ -61,7 +61,7 @@ function isOfBlockSize({ cidr }: RoutedBlock): boolean {
 export function rangesAsBlocks(nodes: readonly Pick<ProvenNode, "name" | "ranges">[]): Pick<ClusterView, "blocks" | "pools"> {
   const owned = nodes.flatMap(({ name, ranges }) => ranges.map((cidr) => ({ cidr, owner: name })));
   return {
-    blocks: owned.map((block) => ({ ...block, borrowed: [], tunnelEnds: [] })),
+    blocks: owned.map((block) => ({ ...block, borrowed: [], isUsed: true, tunnelEnds: [] })),
     pools: owned.map(({ cidr }) => ({
       name: formatPrefix(cidr),
       cidr,
@@ -70,6 +70,7 @@ export function rangesAsBlocks(nodes: readonly Pick<ProvenNode, "name" | "ranges
       natOutgoing: true,
       // Tunnel addresses are the nodes' router addresses.
       servesTunnels: false,
+      isDeleting: false,
       nodeSelector: "",
     })),
   };

@@ -28,7 +28,7 @@ import { KubernetesSources } from "./kubernetes-sources.ts";
 import { type ByFamily, type ClusterView, FAMILIES, type TunnelEnd } from "./model.ts";
 import type { RoutesStatus } from "./node-routes.ts";
 import { FELIX_DEVICES, FELIX_ROUTE_PROTOCOL, NodeRoutes, type NodeRoutesParts } from "./node-routes.ts";
-import { OwnTunnels } from "./own-node.ts";
+import { OwnTunnels } from "./own-tunnels.ts";
 import { proveByBlocks, proveByRanges } from "./proofs.ts";
 
 const NAME = "node-routes";
@@ -95,12 +95,12 @@ async function guardNode({ env, host, dataplane }: AgentContext): Promise<void> 
 type ByAddressing = Pick<NodeRoutesParts, "prove" | "tunnels" | "giveBackTunnels" | "state">;
 
 /** Sets up routes where addresses come from blocks: a block's allocation proves a claim, and tunnel addresses are allocated. */
-function byBlocks({ env, node, log }: AgentContext, config: NetworkConfig): ByAddressing {
+function byBlocks({ env, log }: AgentContext, config: NetworkConfig): ByAddressing {
   const tunnels = new OwnTunnels((work) => withAllocator(config, env, log, work), SYSTEM_CLOCK);
   return {
     prove: (claims) => proveByBlocks(claims),
-    tunnels: (routed, pools, underlay, failed) => tunnels.ends(routed, pools, underlay, failed),
-    giveBackTunnels: () => tunnels.giveBack(node),
+    tunnels: (routed, view, underlay, failed) => tunnels.ends(routed, view, underlay, failed),
+    giveBackTunnels: (routed) => tunnels.giveBack(routed),
     state: async (view) => stateOf(view, storeName(config, env), env),
   };
 }
@@ -113,7 +113,7 @@ function byRanges({ options, env, node }: AgentContext, config: NetworkConfig, {
   return {
     prove: (claims, { addresses }) =>
       proveByRanges(claims, { own: { name: node, ranges: rangesOf(nodeCidr.record) }, subnets: subnetsOf(addresses), clusterCidrs }),
-    tunnels: async (_routed, pools) => (pools.length === 0 ? {} : routerEnds(nodeCidr.record)),
+    tunnels: async (_routed, { pools }) => (pools.length === 0 ? {} : routerEnds(nodeCidr.record)),
     giveBackTunnels: async () => undefined,
     // With links of form `endpoint` each ADD applies the node's state too: both must come to the same. A cluster of host scope alone may
     // have no pools to read.

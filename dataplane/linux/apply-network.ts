@@ -1,11 +1,11 @@
 /**
- * Makes the kernel hold what joins this node's pods with those of others. Tunnels come before the routes through them, and routes that are
- * not wanted go before tunnels do, so that at no moment a route leads into nothing.
+ * Makes the kernel hold what joins this node's pods with those of others. Tunnels, their addresses and peers come before the routes through
+ * them, and routes that are not wanted go before those do, so that at no moment a route leads into nothing.
  *
  * A step that fails does not stop the others: one peer with a bad address must not cost the others their traffic.
  */
 
-import { type Address, formatAddress, formatPrefix, hostPrefix, isSameAddress } from "../../lib/addresses/address.ts";
+import { formatAddress, formatPrefix, hostPrefix, isSameAddress, parsePrefix } from "../../lib/addresses/address.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { type NetworkReport, type NodeNetwork, type NodeRoute, TUNNEL_ALIAS, type VxlanTunnel } from "../dataplane.ts";
 import type { HostSockets } from "../netlink/host-sockets.ts";
@@ -38,6 +38,10 @@ export async function applyNetwork({ route }: HostSockets, network: NodeNetwork)
     }
   }
   applyNodeRoutes(route, network.routes, devices, report);
+  for (const tunnel of network.tunnels) {
+    const index = devices.get(tunnel.name);
+    if (index !== undefined) removeOldEnds(route, index, tunnel, report);
+  }
   await removeOtherTunnels(route, new Set(network.tunnels.map(({ name }) => name)), report);
   return report;
 }
@@ -136,19 +140,33 @@ async function applyTunnel(socket: Netlink, tunnel: VxlanTunnel, report: Report)
   const { index } = link;
   if (link.mac !== tunnel.mac) report.try(`MAC of ${tunnel.name} set to ${tunnel.mac}`, () => setLinkMac(socket, index, tunnel.mac));
   if (link.mtu !== tunnel.mtu) report.try(`MTU of ${tunnel.name} set to ${tunnel.mtu}`, () => setLinkMtu(socket, index, tunnel.mtu));
-  applyAddress(socket, index, tunnel, report);
-  if (!link.isUp) report.try(`${tunnel.name} set up`, () => setLinkUp(socket, index));
-  const { peers } = tunnel;
-  applyPeers(
-    socket,
-    index,
-    "forwarding",
-    tunnel,
-    peers.map(({ node, mac }) => ({ address: node, mac })),
-    report,
-  );
-  applyPeers(socket, index, "neighbours", tunnel, peers, report);
+  const { name, address, peers } = tunnel;
+  if (!addressesOf(socket, index).includes(formatPrefix(hostPrefix(address)))) {
+    report.try(`address ${formatPrefix(hostPrefix(address))} of ${name} added`, () => addAddress(socket, index, hostPrefix(address), true));
+  }
+  if (!link.isUp) report.try(`${name} set up`, () => setLinkUp(socket, index));
+  for (const table of PEER_TABLES) {
+    const there = new Set(listPeers(socket, index, table, address.family).map(entryKeyOf));
+    for (const entry of entriesOf(peers, table)) {
+      if (!there.has(entryKeyOf(entry))) report.try(`${words(table, entry, name)} added`, () => setPeer(socket, index, table, entry));
+    }
+  }
   return index;
+}
+
+/** Keeps exactly one address besides the link-local one, from which the kernel would send too, and no peers but these. */
+function removeOldEnds(socket: Netlink, index: number, { name, address, peers }: VxlanTunnel, report: Report): void {
+  const wanted = formatPrefix(hostPrefix(address));
+  for (const old of addressesOf(socket, index)) {
+    const prefix = old === wanted ? undefined : parsePrefix(old);
+    if (prefix !== undefined) report.try(`address ${old} of ${name} removed`, () => removeAddress(socket, index, prefix));
+  }
+  for (const table of PEER_TABLES) {
+    const keys = new Set(entriesOf(peers, table).map(entryKeyOf));
+    for (const entry of listPeers(socket, index, table, address.family)) {
+      if (!keys.has(entryKeyOf(entry))) report.try(`${words(table, entry, name)} removed`, () => removePeer(socket, index, table, entry));
+    }
+  }
 }
 
 /** Removes the devices that bear our alias and are not wanted. */
@@ -199,36 +217,19 @@ function createDevice(socket: Netlink, { name, mac, mtu }: VxlanTunnel, settings
   return link;
 }
 
-/** Keeps exactly one address besides the link-local one: the kernel would send from a second one too. */
-function applyAddress(socket: Netlink, index: number, { name, address }: VxlanTunnel, report: Report): void {
-  const wanted = hostPrefix(address);
-  const there = listAddresses(socket, index).filter(({ scope }) => scope !== SCOPE_LINK);
-  for (const { prefix } of there) {
-    if (formatPrefix(prefix) === formatPrefix(wanted)) continue;
-    report.try(`address ${formatPrefix(prefix)} of ${name} removed`, () => removeAddress(socket, index, prefix));
-  }
-  if (there.some(({ prefix }) => formatPrefix(prefix) === formatPrefix(wanted))) return;
-  report.try(`address ${formatPrefix(wanted)} of ${name} added`, () => addAddress(socket, index, wanted, true));
+/** Addresses of a tunnel device as texts, without the link-local one. */
+function addressesOf(socket: Netlink, index: number): readonly string[] {
+  return listAddresses(socket, index).flatMap(({ prefix, scope }) => (scope === SCOPE_LINK ? [] : [formatPrefix(prefix)]));
 }
 
-function applyPeers(
-  socket: Netlink,
-  index: number,
-  table: PeerTable,
-  { name, local }: { readonly name: string; readonly local: Address },
-  wanted: readonly PeerEntry[],
-  report: Report,
-): void {
-  const present = listPeers(socket, index, table, local.family);
-  const there = new Set(present.map(entryKeyOf));
-  const wantedKeys = new Set(wanted.map(entryKeyOf));
-  const words = (entry: PeerEntry) => `${table === "forwarding" ? "forwarding" : "neighbour"} entry ${entryKeyOf(entry)} of ${name}`;
-  for (const entry of present) {
-    if (!wantedKeys.has(entryKeyOf(entry))) report.try(`${words(entry)} removed`, () => removePeer(socket, index, table, entry));
-  }
-  for (const entry of wanted) {
-    if (!there.has(entryKeyOf(entry))) report.try(`${words(entry)} added`, () => setPeer(socket, index, table, entry));
-  }
+const PEER_TABLES: readonly PeerTable[] = ["forwarding", "neighbours"];
+
+function entriesOf(peers: VxlanTunnel["peers"], table: PeerTable): readonly PeerEntry[] {
+  return table === "neighbours" ? peers : peers.map(({ node, mac }) => ({ address: node, mac }));
+}
+
+function words(table: PeerTable, entry: PeerEntry, name: string): string {
+  return `${table === "forwarding" ? "forwarding" : "neighbour"} entry ${entryKeyOf(entry)} of ${name}`;
 }
 
 function entryKeyOf({ address, mac }: PeerEntry): string {

@@ -6,7 +6,7 @@ import { NetlinkError } from "./message.ts";
 /** include/linux/socket.h, include/uapi/linux/netlink.h, include/uapi/asm-generic/socket.h */
 const AF_NETLINK = 16;
 const SOCK_RAW_CLOEXEC = 3 | 0o2000000;
-const SOL_NETLINK = 270;
+export const SOL_NETLINK = 270;
 const NETLINK_CAP_ACK = 10;
 const NETLINK_EXT_ACK = 11;
 const NETLINK_GET_STRICT_CHK = 12;
@@ -14,6 +14,7 @@ const SOL_SOCKET = 1;
 const SO_SNDBUF = 7;
 const SO_RCVTIMEO = 20;
 const SO_SNDBUFFORCE = 32;
+const SO_RCVBUFFORCE = 33;
 /** Is below what every socket may send at once, unless somebody has lowered net.core.wmem_default. */
 const ALWAYS_ROOM = 128 * 1024;
 export const SOCKADDR_BYTES = 12;
@@ -58,4 +59,14 @@ export function makeRoomToSend(fd: number, length: number): void {
   if (length <= ALWAYS_ROOM) return;
   const wanted = Int32Array.of(length);
   if (libc().setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, wanted, 4) !== 0) libc().setsockopt(fd, SOL_SOCKET, SO_SNDBUF, wanted, 4);
+}
+
+/** Makes room for what the kernel sends by itself while nobody reads. @throws NetlinkError */
+export function setReceiveBuffer(fd: number, bytes: number): void {
+  setSocketOption(fd, SOL_SOCKET, SO_RCVBUFFORCE, bytes);
+}
+
+/** @throws NetlinkError */
+export function setSocketOption(fd: number, level: number, option: number, value: number): void {
+  if (libc().setsockopt(fd, level, option, Int32Array.of(value), 4) !== 0) throw new NetlinkError(lastErrno());
 }

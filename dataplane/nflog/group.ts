@@ -1,21 +1,13 @@
-/**
- * Listens to a group of the kernel's packet log (NFLOG). Bun waits for the socket in its own loop, so nothing blocks and nothing polls.
- *
- * The socket is connected to the kernel, and a connected netlink socket refuses what other programs send to it; so Bun's plain recv(2), which
- * does not say who sent, is enough.
- */
+/** Listens to a group of the kernel's packet log (NFLOG). */
 import { closeFile } from "../../lib/system/files.ts";
-import { lastErrno, libc } from "../../lib/system/libc.ts";
 import { isInOtherNamespace } from "../../lib/system/netns.ts";
+import { listenOn } from "../netlink/listen.ts";
 import { NetlinkError } from "../netlink/message.ts";
-import { openKernelSocket } from "../netlink/open-socket.ts";
+import { openKernelSocket, SOL_NETLINK, setReceiveBuffer, setSocketOption } from "../netlink/open-socket.ts";
 import { NETLINK_NETFILTER, NetlinkSocket } from "../netlink/socket.ts";
 import { bindRequest, type LoggedPacket, parseLog, settingsRequest } from "./message.ts";
 
-/** include/uapi/asm-generic/socket.h, include/uapi/linux/netlink.h, include/uapi/asm-generic/errno-base.h */
-const SOL_SOCKET = 1;
-const SO_RCVBUFFORCE = 33;
-const SOL_NETLINK = 270;
+/** include/uapi/linux/netlink.h, include/uapi/asm-generic/errno-base.h */
 const NETLINK_NO_ENOBUFS = 5;
 const EPERM = 1;
 const EBUSY = 16;
@@ -58,18 +50,14 @@ export async function listenToGroup(group: number, listener: LogListener): Promi
   const fd = openKernelSocket(NETLINK_NETFILTER, 0, ANSWER_LIMIT_SECONDS);
   try {
     // Losses show as gaps in the numbers of the packets; ENOBUFS would say less, and end Bun's socket.
-    setOption(fd, SOL_NETLINK, NETLINK_NO_ENOBUFS, 1);
-    setOption(fd, SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BYTES);
+    setSocketOption(fd, SOL_NETLINK, NETLINK_NO_ENOBUFS, 1);
+    setReceiveBuffer(fd, RECEIVE_BYTES);
     bind(fd, group);
   } catch (error) {
     closeFile(fd);
     throw error;
   }
   return receive(fd, listener);
-}
-
-function setOption(fd: number, level: number, option: number, value: number): void {
-  if (libc().setsockopt(fd, level, option, Int32Array.of(value), 4) !== 0) throw new NetlinkError(lastErrno());
 }
 
 /** @throws GroupTakenError, NetlinkError */
@@ -84,35 +72,17 @@ function bind(fd: number, group: number): void {
   }
 }
 
-/** Hands the descriptor over to Bun, which closes it. */
-async function receive(fd: number, listener: LogListener): Promise<Disposable> {
+function receive(fd: number, listener: LogListener): Promise<Disposable> {
   const numbers = new SequenceGaps();
-  let isOpen = true;
-  let problem: Error | undefined;
-  const socket = await Bun.connect({
-    fd,
-    socket: {
-      data(_socket, data) {
-        const packets = parseLog(data);
-        const lost = packets === undefined ? 1 : numbers.lostBefore(packets);
-        if (lost > 0) listener.onLost(lost);
-        if (packets !== undefined && packets.length > 0) listener.onPackets(packets);
-      },
-      error(_socket, error) {
-        problem = error;
-      },
-      close() {
-        if (isOpen) listener.onEnd(problem);
-        isOpen = false;
-      },
+  return listenOn(fd, {
+    onData(data) {
+      const packets = parseLog(data);
+      const lost = packets === undefined ? 1 : numbers.lostBefore(packets);
+      if (lost > 0) listener.onLost(lost);
+      if (packets !== undefined && packets.length > 0) listener.onPackets(packets);
     },
+    onEnd: (error) => listener.onEnd(error),
   });
-  return {
-    [Symbol.dispose]() {
-      isOpen = false;
-      socket.terminate();
-    },
-  };
 }
 
 const NUMBERS = 2 ** 32;

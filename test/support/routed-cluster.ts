@@ -52,6 +52,7 @@ export function routedBlock(cidr: string, owner?: string, borrowed: readonly str
       const [ip = "", node = ""] = entry.split(" ");
       return { address: address(ip), node };
     }),
+    isUsed: true,
     tunnelEnds: [],
   };
 }
@@ -64,6 +65,7 @@ export function routedPool(cidr: string, change: Partial<RoutedPool> = {}): Rout
     ipipMode: "Never",
     natOutgoing: true,
     servesTunnels: true,
+    isDeleting: false,
     nodeSelector: "all()",
     ...change,
   };

@@ -97,6 +97,12 @@ describe("A block", () => {
     expect(tunnelEnds).toEqual([{ address: address("10.9.1.0"), node: "one" }]);
   });
 
+  it("is in use when a node has more of it than an end of a tunnel", () => {
+    const attributes = [owned, elsewhere];
+    expect(routed(emptyBlock("10.9.1.0/29", 8, { allocations: [0, null], attributes }))?.isUsed).toBe(false);
+    expect(routed(emptyBlock("10.9.1.0/29", 8, { allocations: [0, 1], attributes }))?.isUsed).toBe(true);
+  });
+
   it("has no owner that packets could be led to where the owner is no node", () => {
     const block = emptyBlock("10.9.1.0/29", 8, { affinity: { type: "virtual", name: "load-balancer" } });
     expect(routed(block)).toMatchObject({ borrowed: [] });

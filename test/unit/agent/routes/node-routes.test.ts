@@ -171,8 +171,8 @@ describe("The routes of a node", () => {
     const asked: unknown[] = [];
     const world = new World({
       mayTunnel: false,
-      tunnels: async (_, pools) => {
-        asked.push(pools);
+      tunnels: async (_, { pools, blocks }) => {
+        asked.push([...pools, ...blocks]);
         return {};
       },
     });

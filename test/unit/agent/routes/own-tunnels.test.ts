@@ -1,7 +1,9 @@
-import type { ProvenNode, RoutedPool } from "../../../../agent/routes/model.ts";
-import { OwnTunnels } from "../../../../agent/routes/own-node.ts";
+import { routedBlock } from "../../../../agent/routes/kubernetes-sources.ts";
+import type { ProvenNode, RoutedBlock, RoutedPool } from "../../../../agent/routes/model.ts";
+import { OwnTunnels } from "../../../../agent/routes/own-tunnels.ts";
 import { Allocator } from "../../../../ipam-plugin/allocator/allocator.ts";
 import { formatAddress, formatPrefix } from "../../../../lib/addresses/address.ts";
+import { watchedBlock } from "../../../../lib/datastore/calico/block.ts";
 import { address } from "../../../support/addresses.ts";
 import { host } from "../../../support/cluster.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
@@ -34,10 +36,24 @@ class World {
     for (const pool of pools) await this.datastore.pools.create(pool.name, samplePool(pool.name, formatPrefix(pool.cidr)));
   }
 
+  /** What the agent's watch of the blocks shows. */
+  async blocks(): Promise<readonly RoutedBlock[]> {
+    const stored = await this.datastore.blocks.list();
+    return stored.map(({ value }) => watchedBlock(value)).flatMap((block) => (block === undefined ? [] : [routedBlock(block)]));
+  }
+
   /** "10.9.0.1", both families in order. */
-  async ends(node: ProvenNode, pools: readonly RoutedPool[] = POOLS): Promise<string[]> {
-    const ends = await this.tunnels.ends(node, pools, UNDERLAY, (message) => this.failed.push(message));
+  async ends(node: ProvenNode, pools: readonly RoutedPool[] = POOLS, blocks?: readonly RoutedBlock[]): Promise<string[]> {
+    const view = { pools, blocks: blocks ?? (await this.blocks()) };
+    const ends = await this.tunnels.ends(node, view, UNDERLAY, (message) => this.failed.push(message));
     return Object.values(ends).map((end) => formatAddress(end.address));
+  }
+
+  /** The looks after which an address may be given back that other nodes may still send to. */
+  async giveBack(node: ProvenNode): Promise<void> {
+    await this.tunnels.giveBack(node);
+    await this.clock.advance(10_000);
+    await this.tunnels.giveBack(node);
   }
 
   async held(handle: string): Promise<{ readonly address: string; readonly owner: object }[]> {
@@ -50,6 +66,7 @@ const world = fresh(() => new World());
 beforeEach(() => world.addPools(...POOLS));
 
 /** The part of an agent that has just started. */
+const viewOf = (pools: readonly RoutedPool[]) => ({ pools, blocks: [] });
 const restarted = () => new OwnTunnels((work) => work(world.allocator), world.clock);
 
 describe("The tunnel addresses of a node", () => {
@@ -66,7 +83,7 @@ describe("The tunnel addresses of a node", () => {
     expect(await world.ends(recorded)).toEqual(first);
     expect(world.opened).toBe(2);
 
-    const ends = await restarted().ends(ONE, POOLS, UNDERLAY, () => {});
+    const ends = await restarted().ends(ONE, viewOf(POOLS), UNDERLAY, () => {});
     expect(Object.values(ends).map((end) => formatAddress(end.address))).toEqual(first);
   });
 
@@ -97,12 +114,14 @@ describe("The tunnel addresses of a node", () => {
     const other = routedPool("10.8.0.0/24", { name: "other", vxlanMode: "Always" });
     await world.addPools(other);
     const first = await world.ends(ONE, POOLS.slice(0, 1));
+    await world.ends(routedNode("one", [], first), [other]);
     const [moved = ""] = await world.ends(routedNode("one", [], first), [other]);
     expect(moved).toMatch(/^10\.8\.0\./);
+    await world.giveBack(routedNode("one", [], [moved]));
     expect(await world.held("vxlan-tunnel-addr-one")).toMatchObject([{ address: moved }]);
 
     expect(await world.ends(routedNode("one", [], [moved]), [{ ...other, vxlanMode: "Never" }])).toEqual([]);
-    await world.tunnels.giveBack("one");
+    await world.tunnels.giveBack(ONE);
     expect(await world.held("vxlan-tunnel-addr-one")).toEqual([]);
   });
 
@@ -113,14 +132,14 @@ describe("The tunnel addresses of a node", () => {
     expect(await world.held("vxlan-tunnel-addr-one")).toHaveLength(1);
 
     const without = restarted();
-    await without.ends(ONE, [], UNDERLAY, () => {});
-    await without.giveBack("one");
+    await without.ends(ONE, viewOf([]), UNDERLAY, () => {});
+    await without.giveBack(ONE);
     expect(await world.held("vxlan-tunnel-addr-one")).toHaveLength(1);
-    await restarted().ends(ONE, never, UNDERLAY, () => {});
+    await restarted().ends(ONE, viewOf(never), UNDERLAY, () => {});
 
     const next = restarted();
-    await next.ends(ONE, never, UNDERLAY, () => {});
-    await next.giveBack("one");
+    await next.ends(ONE, viewOf(never), UNDERLAY, () => {});
+    await next.giveBack(ONE);
     expect([...(await world.held("vxlan-tunnel-addr-one")), ...(await world.held("vxlan-v6-tunnel-addr-one"))]).toEqual([]);
   });
 
@@ -128,7 +147,7 @@ describe("The tunnel addresses of a node", () => {
     const first = await world.ends(ONE);
     await world.ends(routedNode("one", [], first), [{ ...(POOLS[0] as RoutedPool), vxlanMode: "Never" }]);
     expect(await world.ends(ONE)).toEqual(first);
-    await world.tunnels.giveBack("one");
+    await world.tunnels.giveBack(ONE);
     expect(await world.held("vxlan-tunnel-addr-one")).toHaveLength(1);
   });
 
@@ -144,5 +163,90 @@ describe("The tunnel addresses of a node", () => {
     world.isAway = true;
     expect(await world.ends(routedNode("one", [], ["10.9.0.5"]))).toEqual(["10.9.0.5"]);
     expect(world.failed).toEqual(["IPv4 tunnel address: the store is away", "IPv6 tunnel address: the store is away"]);
+  });
+});
+
+describe("A tunnel address that is held", () => {
+  const [pool4] = POOLS as [RoutedPool, RoutedPool];
+  const spare = routedPool("10.8.0.0/24", { name: "spare", vxlanMode: "Always" });
+  let first: string;
+  let recorded: ProvenNode;
+  beforeEach(async () => {
+    [first = ""] = await world.ends(ONE, [pool4]);
+    recorded = routedNode("one", [], [first]);
+  });
+
+  it.each([
+    ["is disabled", { servesTunnels: false }],
+    ["selects other nodes", { nodeSelector: "zone == 'far'" }],
+  ])("X1: stays although its pool %s, with another pool and without", async (_, change) => {
+    await world.addPools(spare);
+    for (const pools of [[{ ...pool4, ...change }], [{ ...pool4, ...change }, spare]]) {
+      for (const tunnels of [world.tunnels, restarted()]) {
+        const ends = await tunnels.ends(recorded, { pools, blocks: [] }, UNDERLAY, (message) => world.failed.push(message));
+        expect(Object.values(ends).map(({ address: ip }) => formatAddress(ip))).toEqual([first]);
+        await tunnels.giveBack(recorded);
+      }
+    }
+    expect(world.failed).toEqual([]);
+    expect(await world.held("vxlan-tunnel-addr-one")).toMatchObject([{ address: first }]);
+  });
+
+  it("X1: stays in a pool that is deleted, or gone, as long as pods have addresses of it, and goes after the last", async () => {
+    const pod = { handle: "pod", attributes: { node: "two", pod: "p" }, owner: host("two") };
+    await world.allocator.autoAssign({ ...pod, count4: 1, count6: 0, use: "Workload" });
+    for (const pools of [[{ ...pool4, servesTunnels: false, isDeleting: true }], [routedPool("fd08::/112", { name: "other" })]]) {
+      expect(await world.ends(recorded, pools)).toEqual([first]);
+      await world.tunnels.giveBack(recorded);
+    }
+    expect(await world.held("vxlan-tunnel-addr-one")).toHaveLength(1);
+
+    await world.allocator.releaseByHandle("pod");
+    expect(await world.ends(recorded, [{ ...pool4, servesTunnels: false, isDeleting: true }])).toEqual([]);
+    await world.tunnels.giveBack(ONE);
+    expect(await world.held("vxlan-tunnel-addr-one")).toEqual([]);
+  });
+
+  it("X1: moves out of a pool that is deleted: the new one counts once the blocks show it, the old one goes ten seconds after the object", async () => {
+    await world.addPools(spare);
+    const pools = [{ ...pool4, servesTunnels: false, isDeleting: true }, spare];
+    const before = await world.blocks();
+    expect(await world.ends(recorded, pools, before)).toEqual([first]);
+    const [moved = ""] = await world.ends(recorded, pools);
+    expect(moved).toMatch(/^10\.8\.0\./);
+    await world.giveBack(recorded);
+    expect(await world.held("vxlan-tunnel-addr-one")).toHaveLength(2);
+
+    const named = routedNode("one", [], [moved]);
+    expect(await world.ends(named, pools)).toEqual([moved]);
+    await world.tunnels.giveBack(named);
+    expect(await world.held("vxlan-tunnel-addr-one")).toHaveLength(2);
+    await world.clock.advance(10_000);
+    await world.tunnels.giveBack(named);
+    expect(await world.held("vxlan-tunnel-addr-one")).toMatchObject([{ address: moved }]);
+  });
+
+  it("X1: stays where its successor cannot be had, and is tried again", async () => {
+    const pools = [{ ...pool4, servesTunnels: false, isDeleting: true }, spare];
+    // The store has no such pool: nothing can be assigned.
+    for (const failures of [1, 2]) {
+      expect(await world.ends(recorded, pools)).toEqual([first]);
+      expect(world.failed).toHaveLength(failures);
+    }
+    world.isAway = true;
+    expect(await world.ends(ONE, pools)).toEqual([first]);
+    expect(await world.held("vxlan-tunnel-addr-one")).toHaveLength(1);
+  });
+
+  it("X1: is the one that the node's object names where the node holds two, in a full pool too", async () => {
+    const tiny = routedPool("10.7.0.0/31", { name: "tiny", vxlanMode: "Always" });
+    await world.datastore.pools.create("tiny", samplePool("tiny", "10.7.0.0/31", { blockSize: 31 }));
+    await world.allocator.releaseByHandle("vxlan-tunnel-addr-one");
+    const mine = { handle: "vxlan-tunnel-addr-one", attributes: { node: "one", type: "vxlanTunnelAddress" }, owner: host("one") };
+    for (const ip of ["10.7.0.0", "10.7.0.1"]) await world.allocator.assignIp({ ...mine, use: "Tunnel", address: address(ip) });
+    const named = routedNode("one", [], ["10.7.0.1"]);
+    expect(await world.ends(named, [tiny])).toEqual(["10.7.0.1"]);
+    await world.giveBack(named);
+    expect(await world.held("vxlan-tunnel-addr-one")).toMatchObject([{ address: "10.7.0.1" }]);
   });
 });

@@ -12,6 +12,8 @@ const NODES = [routedNode("one", ["172.20.1.1/24"]), NEAR, FAR];
 const BLOCKS4 = [routedBlock("10.9.1.0/26", "one"), routedBlock("10.9.2.0/26", "near"), routedBlock("10.9.3.0/26", "far")];
 const BLOCKS6 = [routedBlock("fd09:1::/122", "one"), routedBlock("fd09:2::/122", "near"), routedBlock("fd09:3::/122", "far")];
 
+const DIRECT = [routedPool("10.9.0.0/16")];
+
 function plan(view: Partial<ClusterView>, { own = OWN, mayTunnel = true } = {}) {
   const { network, unserved } = planNodeRoutes(own, { nodes: NODES, blocks: BLOCKS4, pools: [], refused: [], ...view }, mayTunnel);
   return { routes: routeTexts(network), unserved: [...unserved], tunnels: network.tunnels };
@@ -55,10 +57,20 @@ describe("The plan of routes between nodes", () => {
     });
   });
 
-  it("goes by the smallest pool that a block is in, and directly for blocks of pools that were deleted", () => {
+  it("goes by the smallest pool that a block is in", () => {
     const pools = [routedPool("10.9.0.0/16", { vxlanMode: "Always" }), routedPool("10.9.2.0/24")];
     expect(plan({ pools }).routes).toContain("10.9.2.0/26 via 172.20.1.2");
-    expect(plan({ pools: [] }).routes).toEqual(["blackhole 10.9.1.0/26", "10.9.2.0/26 via 172.20.1.2"]);
+  });
+
+  it("X1: leads to blocks of pools that were deleted through tunnels that are there, else directly, else says why not", () => {
+    expect(plan({ pools: [] })).toMatchObject({
+      routes: ["blackhole 10.9.1.0/26", "10.9.2.0/26 via 10.9.2.0 dev vxlan.calico", "10.9.3.0/26 via 10.9.3.0 dev vxlan.calico"],
+      unserved: [],
+    });
+    expect(plan({ pools: [] }, { own: ownNode("one", ["172.20.1.1/24"]) })).toMatchObject({
+      routes: ["blackhole 10.9.1.0/26", "10.9.2.0/26 via 172.20.1.2"],
+      unserved: [["it is in no pool, and not both nodes have a tunnel address", 1]],
+    });
   });
 
   it("leads to the gateway of an IPv6 route first, which no other route may lead elsewhere", () => {
@@ -86,7 +98,7 @@ describe("The plan of routes between nodes", () => {
 
   it("leads to the addresses of a block without owner one by one, and never drops what is sent to a block of one address", () => {
     const blocks = [routedBlock("10.9.5.0/26", undefined, ["10.9.5.1 near"]), routedBlock("10.9.6.1/32", "one")];
-    expect(plan({ blocks }).routes).toEqual(["10.9.5.1/32 via 172.20.1.2"]);
+    expect(plan({ blocks, pools: DIRECT }).routes).toEqual(["10.9.5.1/32 via 172.20.1.2"]);
   });
 
   it("has no route to a node that is not there, and says why there is none to one that lacks an address", () => {
@@ -133,7 +145,7 @@ describe("The plan of routes between nodes", () => {
 
   it("S1: leads to one of two nodes that have the same block, always the same", () => {
     const blocks = [routedBlock("10.9.2.0/26", "near"), routedBlock("10.9.2.0/26", "far")];
-    expect(plan({ blocks })).toMatchObject({
+    expect(plan({ blocks, pools: DIRECT })).toMatchObject({
       routes: ["10.9.2.0/26 via 172.20.1.2"],
       unserved: [["10.9.2.0/26 of node far is another node's too", 1]],
     });
