@@ -175,6 +175,8 @@ export interface NodeNetwork {
   readonly tunnels: readonly VxlanTunnel[];
   /** Lists the routes in the order in which they are made. */
   readonly routes: readonly NodeRoute[];
+  /** Families whose tunnels and routes stay as the kernel has them: the node's address is missing for a moment. The guards count still. */
+  readonly held?: readonly Family[];
 }
 
 /** Tells what became of a `NodeNetwork`. */

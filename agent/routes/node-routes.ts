@@ -6,9 +6,19 @@
 
 import type { NetworkReport, NodeNetwork, NodeState } from "../../dataplane/dataplane.ts";
 import type { NetworkFacts } from "../../dataplane/linux/host-facts.ts";
+import type { Family } from "../../lib/addresses/address.ts";
 import { Observations } from "../../lib/resident/observations.ts";
 import type { Clock } from "../../lib/system/waiting.ts";
-import { type ClusterClaims, type ClusterView, FAMILIES, type OwnNode, type ProvenNode, type RouteSources, VXLAN } from "./model.ts";
+import {
+  byFamily,
+  type ClusterClaims,
+  type ClusterView,
+  FAMILIES,
+  type OwnNode,
+  type ProvenNode,
+  type RouteSources,
+  VXLAN,
+} from "./model.ts";
 import { annotationsFor, underlayOf } from "./own-node.ts";
 import type { TunnelView } from "./own-tunnels.ts";
 import { type NetworkPlan, planNodeRoutes } from "./plan.ts";
@@ -53,8 +63,6 @@ export class NodeRoutes {
   readonly #parts: NodeRoutesParts;
   #status: RoutesStatus = WAITING;
   #applied: NodeNetwork | undefined;
-  /** Families that this node has had an address of. */
-  readonly #reached = new Set<string>();
   readonly #gone: Observations;
   #proven: ClusterView = { nodes: [], blocks: [], pools: [], refused: [] };
 
@@ -110,24 +118,23 @@ export class NodeRoutes {
       return;
     }
     const underlay = underlayOf(node, facts.addresses);
-    const lost = this.#lost(underlay);
-    if (lost.length > 0) {
-      this.#note({ kind: "waiting", cause: `no interface that is up has this node's ${lost.join(" or ")} address` });
-      return;
-    }
+    const held = this.#lost(node, underlay);
     const ends = await tunnels(node, mayTunnel ? view : NO_TUNNELS, underlay, (message) => failed.push(message));
-    const own: OwnNode = { name, underlay, tunnels: ends };
+    const own: OwnNode = { name, underlay: { ...underlayWhere(node, held), ...underlay }, tunnels: ends };
     const plan = planNodeRoutes(own, view, mayTunnel);
-    const mtu = largestPacket(own);
+    const mtu = held.length > 0 ? undefined : largestPacket(own);
     if (mtu !== undefined) onMtu(mtu);
-    const report = await applyNode({ ...(await state(view)), network: plan.network });
+    const report = await applyNode({ ...(await state(view)), network: { ...plan.network, held } });
     failed.push(...(report?.failed ?? []));
-    this.#tell(plan, report?.changed ?? []);
-    this.#note(statusOf(plan, [...failed, ...view.refused]));
+    this.#tell(plan, held, report?.changed ?? []);
+    const lost = held.map(
+      (family) => `no interface that is up has this node's IPv${family} address; its IPv${family} routes stay as they are`,
+    );
+    this.#note(statusOf(plan, [...lost, ...failed, ...view.refused]));
     // The others hear of this node when it can receive from them.
     const annotations = annotationsFor(node, own);
     if (annotations !== undefined) await sources.annotate(annotations);
-    else if (failed.length === 0) await this.#parts.giveBackTunnels(node);
+    else if (failed.length === 0 && held.length === 0) await this.#parts.giveBackTunnels(node);
   }
 
   /** Takes over what is proven. Logs a refused claim once, as long as it is made. */
@@ -136,25 +143,22 @@ export class NodeRoutes {
     this.#proven = view;
   }
 
-  /** Families whose address this node had a moment ago. */
-  #lost(underlay: OwnNode["underlay"]): readonly string[] {
-    const lost: string[] = [];
-    for (const family of FAMILIES) {
-      const name = `IPv${family}`;
-      if (underlay[family] !== undefined) this.#reached.add(name);
-      else if (this.#reached.has(name) && !this.#gone.see(name, LEAST_LOST_MS)) lost.push(name);
-    }
+  /** Families whose address this node had a moment ago, or had when its object was written. */
+  #lost({ recorded }: ProvenNode, underlay: OwnNode["underlay"]): readonly Family[] {
+    const lost = FAMILIES.filter(
+      (family) => recorded[family] !== undefined && underlay[family] === undefined && !this.#gone.see(`IPv${family}`, LEAST_LOST_MS),
+    );
     this.#gone.endLook();
     return lost;
   }
 
-  #tell({ network }: NetworkPlan, changed: readonly string[]): void {
+  #tell({ network }: NetworkPlan, held: readonly Family[], changed: readonly string[]): void {
     if (changed.length > 0) {
       const [first = ""] = changed;
       this.#parts.log.info(`routes between nodes: ${first}${changed.length > 1 ? ` and ${changed.length - 1} more` : ""}`);
       if (Bun.deepEquals(network, this.#applied)) this.#parts.onDrift(changed);
     }
-    this.#applied = network;
+    if (held.length === 0) this.#applied = network;
   }
 
   #note(status: RoutesStatus): void {
@@ -163,6 +167,14 @@ export class NodeRoutes {
     }
     this.#status = status;
   }
+}
+
+/** The recorded addresses of these families, for guards; nothing is made with them. */
+function underlayWhere({ recorded }: ProvenNode, held: readonly Family[]): OwnNode["underlay"] {
+  return byFamily((family) => {
+    const address = held.includes(family) ? recorded[family] : undefined;
+    return address && { address, mtu: 0 };
+  });
 }
 
 /** Computes the smallest of the families, each with the headers of its tunnel; `undefined` while the node's addresses are not known. */

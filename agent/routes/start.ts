@@ -2,6 +2,7 @@
 
 import { NO_NODE_STATE, type NodeState } from "../../dataplane/dataplane.ts";
 import { hasFelixChains, type NetworkFacts, readNetworkFacts } from "../../dataplane/linux/host-facts.ts";
+import { listenToChanges } from "../../dataplane/linux/kernel-changes.ts";
 import { createIpamHost } from "../../ipam-plugin/host.ts";
 import { familyOf, type NodeRecord } from "../../ipam-plugin/host-scope/node-record.ts";
 import { bitsOf, type Family, formatPrefix, maskPrefix, type Prefix } from "../../lib/addresses/address.ts";
@@ -24,6 +25,7 @@ import type { NodeCidr } from "../addresses/ranges/node-cidr.ts";
 import { clusterCidrsOf } from "../addresses/ranges/options.ts";
 import { datastoreKeys } from "../start/configuration.ts";
 import type { AgentContext } from "../start/context.ts";
+import { followKernel } from "./follow-kernel.ts";
 import { KubernetesSources } from "./kubernetes-sources.ts";
 import { type ByFamily, type ClusterView, FAMILIES, type TunnelEnd } from "./model.ts";
 import type { RoutesStatus } from "./node-routes.ts";
@@ -32,7 +34,7 @@ import { OwnTunnels } from "./own-tunnels.ts";
 import { proveByBlocks, proveByRanges } from "./proofs.ts";
 
 const NAME = "node-routes";
-/** For what others change in the kernel (A§8.1). */
+/** For changes in the kernel that no notification tells of (A§8.1). */
 const INTERVAL_MS = 60_000;
 const MTU_MODE = 0o644;
 const DIRECTORY_MODE = 0o755;
@@ -80,7 +82,9 @@ export async function startNodeRoutes(context: AgentContext, parts: RoutedParts)
   });
   health.health.add({ name: NAME, decides: "shown", look: () => checkOf(routes.status) });
   controllers.update(NAME, { run: (signal) => routes.run(signal), intervalMs: INTERVAL_MS, quiet: true });
-  sources.onChange(() => controllers.trigger(NAME));
+  const look = () => controllers.trigger(NAME);
+  sources.onChange(look);
+  followKernel({ listen: (listener) => listenToChanges(context.host, listener), look, controllers, clock: SYSTEM_CLOCK, log });
   return { ranges: () => (addressing === "ranges" ? routes.proven.pools.map(({ cidr }) => cidr) : []) };
 }
 

@@ -5,7 +5,7 @@
  * A step that fails does not stop the others: one peer with a bad address must not cost the others their traffic.
  */
 
-import { formatAddress, formatPrefix, hostPrefix, isSameAddress, parsePrefix } from "../../lib/addresses/address.ts";
+import { type Family, formatAddress, formatPrefix, hostPrefix, isSameAddress, parsePrefix } from "../../lib/addresses/address.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { type NetworkReport, type NodeNetwork, type NodeRoute, TUNNEL_ALIAS, type VxlanTunnel } from "../dataplane.ts";
 import type { HostSockets } from "../netlink/host-sockets.ts";
@@ -30,21 +30,25 @@ import { addressesOfHost } from "./host-facts.ts";
 export async function applyNetwork({ route }: HostSockets, network: NodeNetwork): Promise<NetworkReport> {
   const report = new Report();
   const devices = new Map<string, number>();
-  for (const tunnel of network.tunnels) {
+  const families = FAMILIES.filter((family) => network.held?.includes(family) !== true);
+  const tunnels = network.tunnels.filter(({ local }) => families.includes(local.family));
+  for (const tunnel of tunnels) {
     try {
       devices.set(tunnel.name, await applyTunnel(route, tunnel, report));
     } catch (error) {
       report.failed.push(`tunnel ${tunnel.name}: ${messageOf(error)}`);
     }
   }
-  applyNodeRoutes(route, network.routes, devices, report);
-  for (const tunnel of network.tunnels) {
+  applyNodeRoutes(route, network.routes, families, devices, report);
+  for (const tunnel of tunnels) {
     const index = devices.get(tunnel.name);
     if (index !== undefined) removeOldEnds(route, index, tunnel, report);
   }
   await removeOtherTunnels(route, new Set(network.tunnels.map(({ name }) => name)), report);
   return report;
 }
+
+const FAMILIES: readonly Family[] = [4, 6];
 
 /** Collects what the steps have done so far. */
 class Report {
@@ -73,10 +77,17 @@ type Devices = ReadonlyMap<string, number>;
  * A route that goes another way than it should is replaced in one step: no packet meets a moment without it. What is not wanted goes
  * last, since a route that is about to change may lead through it.
  */
-function applyNodeRoutes(socket: Netlink, routes: readonly NodeRoute[], devices: Devices, report: Report): void {
-  const missing = new Map(wantedRoutes(routes, devices).map((route) => [keyOf(route), route]));
+function applyNodeRoutes(
+  socket: Netlink,
+  routes: readonly NodeRoute[],
+  families: readonly Family[],
+  devices: Devices,
+  report: Report,
+): void {
+  const concerned = routes.filter(({ destination }) => families.includes(destination.address.family));
+  const missing = new Map(wantedRoutes(concerned, devices).map((route) => [keyOf(route), route]));
   const others: NodeKernelRoute[] = [];
-  for (const found of presentRoutes(socket)) {
+  for (const found of families.flatMap((family) => listNodeRoutes(socket, family))) {
     const wanted = missing.get(keyOf(found));
     if (wanted !== undefined && isSame(found, wanted)) missing.delete(keyOf(found));
     else others.push(found);
@@ -89,10 +100,6 @@ function applyNodeRoutes(socket: Netlink, routes: readonly NodeRoute[], devices:
       others.splice(others.indexOf(before), 1);
   }
   for (const route of others) report.try(`route ${describe(route)} removed`, () => deleteNodeRoute(socket, route));
-}
-
-function presentRoutes(socket: Netlink): readonly NodeKernelRoute[] {
-  return [...listNodeRoutes(socket, 4), ...listNodeRoutes(socket, 6)];
 }
 
 /** Leaves a route out whose tunnel could not be made: the failure of the tunnel says why. */

@@ -15,8 +15,8 @@ import {
 } from "../netlink/message.ts";
 import type { Netlink } from "../netlink/socket.ts";
 
-const RTM_NEWADDR = 20;
-const RTM_DELADDR = 21;
+export const RTM_NEWADDR = 20;
+export const RTM_DELADDR = 21;
 const RTM_GETADDR = 22;
 const IFA_ADDRESS = 1;
 const IFA_LOCAL = 2;
@@ -24,7 +24,7 @@ const IFA_FLAGS = 8;
 const IFA_F_NODAD = 0x02;
 export const IFA_F_DADFAILED = 0x08;
 export const IFA_F_TENTATIVE = 0x40;
-const IFADDRMSG_BYTES = 8;
+export const IFADDRMSG_BYTES = 8;
 
 interface InterfaceAddress {
   readonly prefix: Prefix;

@@ -20,7 +20,7 @@ import {
 import type { Netlink, Request } from "../netlink/socket.ts";
 
 export const RTM_NEWLINK = 16;
-const RTM_DELLINK = 17;
+export const RTM_DELLINK = 17;
 const RTM_GETLINK = 18;
 const RTM_SETLINK = 19;
 

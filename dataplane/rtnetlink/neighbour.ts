@@ -19,8 +19,8 @@ import {
 import type { Netlink } from "../netlink/socket.ts";
 import { formatMac, macBytes } from "./link.ts";
 
-const RTM_NEWNEIGH = 28;
-const RTM_DELNEIGH = 29;
+export const RTM_NEWNEIGH = 28;
+export const RTM_DELNEIGH = 29;
 const RTM_GETNEIGH = 30;
 const NDA_DST = 1;
 const NDA_LLADDR = 2;
@@ -28,7 +28,7 @@ const NUD_PERMANENT = 0x80;
 /** Says that the entry is the device's own, not that of a bridge it is in. */
 const NTF_SELF = 0x02;
 const AF_BRIDGE = 7;
-const NDMSG_BYTES = 12;
+export const NDMSG_BYTES = 12;
 
 /** Pairs address and MAC: a neighbour, or an entry of the forwarding database. */
 export interface PeerEntry {

@@ -104,7 +104,7 @@ function settingsOf(data: ReadonlyMap<number, Uint8Array>): VxlanLink["settings"
   };
 }
 
-const RTM_DELROUTE = 25;
+export const RTM_DELROUTE = 25;
 const RTA_PRIORITY = 6;
 const RTN_BLACKHOLE = 6;
 const RTNH_F_ONLINK = 4;
