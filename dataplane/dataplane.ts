@@ -185,6 +185,10 @@ export interface NetworkReport {
   readonly changed: readonly string[];
   /** What could not be made, and why: something foreign in its place, or a refusal of the kernel; one sentence each. */
   readonly failed: readonly string[];
+  /** Number of our routes that the kernel has now. */
+  readonly routes: number;
+  /** Routes and rules of other programs that take the packets; one sentence each. */
+  readonly foreign: readonly string[];
 }
 
 /** Marks a device that is ours; unlike the alias of a host end it names no attachment. */

@@ -130,7 +130,7 @@ export class NodeRoutes {
     const lost = held.map(
       (family) => `no interface that is up has this node's IPv${family} address; its IPv${family} routes stay as they are`,
     );
-    this.#note(statusOf(plan, [...lost, ...failed, ...view.refused]));
+    this.#note(statusOf(plan, report?.routes, [...lost, ...(report?.foreign ?? []), ...failed, ...view.refused]));
     // The others hear of this node when it can receive from them.
     const annotations = annotationsFor(node, own);
     if (annotations !== undefined) await sources.annotate(annotations);
@@ -198,14 +198,18 @@ const WAITING: RoutesStatus = { kind: "waiting", cause: "nothing has been looked
 /** One node can name any number of wrong addresses; the log has them all. */
 const MOST_PROBLEMS = 10;
 
-/** @param problems what failed or was not believed, one sentence each */
-function statusOf({ network, unserved }: NetworkPlan, problems: readonly string[]): RoutesStatus {
+/**
+ * @param held number of routes in the kernel, if it is known
+ * @param problems what failed, is in the way, or was not believed, one sentence each
+ */
+function statusOf({ network, unserved }: NetworkPlan, held: number | undefined, problems: readonly string[]): RoutesStatus {
   const { routes, tunnels } = network;
+  const count = held === undefined || held === routes.length ? `${routes.length} routes` : `${held} of ${routes.length} routes`;
   const names = tunnels.map(({ name, peers }) => `${name} with ${peers.length} peers`);
   const without = [...unserved].map(([reason, count]) => `${count} without a route: ${reason}`);
   const all = [...problems, ...without];
   const shown = all.length > MOST_PROBLEMS ? [...all.slice(0, MOST_PROBLEMS), `and ${all.length - MOST_PROBLEMS} more`] : all;
-  return { kind: "working", message: [`${routes.length} routes`, ...names].join(", "), problems: shown };
+  return { kind: "working", message: [count, ...names].join(", "), problems: shown };
 }
 
 /** Protocol number of Felix' routes to other nodes' pods and of its blackhole routes. */

@@ -25,6 +25,7 @@ import {
   vxlanRequest,
 } from "../rtnetlink/node-network.ts";
 import { deleteHostLink } from "./deletions.ts";
+import { findForeignRoutes } from "./foreign-routes.ts";
 import { addressesOfHost } from "./host-facts.ts";
 
 export async function applyNetwork({ route }: HostSockets, network: NodeNetwork): Promise<NetworkReport> {
@@ -45,7 +46,9 @@ export async function applyNetwork({ route }: HostSockets, network: NodeNetwork)
     if (index !== undefined) removeOldEnds(route, index, tunnel, report);
   }
   await removeOtherTunnels(route, new Set(network.tunnels.map(({ name }) => name)), report);
-  return report;
+  const { changed, failed } = report;
+  const routes = FAMILIES.reduce((sum, family) => sum + listNodeRoutes(route, family).length, 0);
+  return { changed, failed, routes, foreign: findForeignRoutes(route, network.routes, families) };
 }
 
 const FAMILIES: readonly Family[] = [4, 6];

@@ -87,8 +87,8 @@ export class LinuxDataplane implements Dataplane {
       if (state.network === undefined) return undefined;
       // Loaded only where it is used: a process that lives for one call pays for each module.
       const { applyNetwork } = await import("./apply-network.ts");
-      const { changed, failed } = await applyNetwork(this.#host, state.network);
-      return { changed, failed: [...lacking, ...failed] };
+      const report = await applyNetwork(this.#host, state.network);
+      return { ...report, failed: [...lacking, ...report.failed] };
     });
   }
 }

@@ -38,7 +38,7 @@ import {
   RTM_NEWLINK,
   UNFINISHED_GROUP,
 } from "./link.ts";
-import { dumpMainTable, parseRouteOf, RTM_NEWROUTE, RTN_UNICAST, routePayload, wayAttributes } from "./route.ts";
+import { listMainTable, RTA_PRIORITY, RTM_NEWROUTE, RTN_UNICAST, routePayload, wayAttributes } from "./route.ts";
 
 const IFLA_VXLAN_ID = 1;
 const IFLA_VXLAN_LINK = 3;
@@ -105,14 +105,13 @@ function settingsOf(data: ReadonlyMap<number, Uint8Array>): VxlanLink["settings"
 }
 
 export const RTM_DELROUTE = 25;
-const RTA_PRIORITY = 6;
 const RTN_BLACKHOLE = 6;
 const RTNH_F_ONLINK = 4;
 
 /** Is "T"; no routing daemon has it (iproute2, etc/iproute2/rt_protos). */
 export const NODE_ROUTE_PROTOCOL = 84;
 /** Exceeds that of any route that a plugin makes: none with IPv4, 1024 with IPv6. */
-const METRIC = 2048;
+export const NODE_ROUTE_METRIC = 2048;
 
 /** Describes a route of ours as the kernel has it, or shall have it. */
 export interface NodeKernelRoute {
@@ -161,8 +160,7 @@ export function countRoutesOf(socket: Netlink, protocol: number): number {
 }
 
 function routesOf(socket: Netlink, family: Family, protocol: number) {
-  const all = dumpMainTable(socket, { family, protocol }).flatMap((message) => parseRouteOf(family, message) ?? []);
-  return all.filter((found) => found.protocol === protocol);
+  return listMainTable(socket, { family, protocol }).filter((found) => found.protocol === protocol);
 }
 
 /** Makes the request with the scope of any destination: what leads through a link without a gateway is IPv6 (`NodeRoute`), which has no scopes. */
@@ -170,5 +168,5 @@ function routeRequest(kind: number, { destination, gateway, index, isOnLink }: N
   const { address, length } = destination;
   const type = gateway === undefined && index === undefined ? RTN_BLACKHOLE : RTN_UNICAST;
   const head = { family: address.family, length, protocol: NODE_ROUTE_PROTOCOL, type, flags: isOnLink ? RTNH_F_ONLINK : 0 };
-  return { type: kind, payload: routePayload(head, [...wayAttributes(destination, gateway, index), u32(RTA_PRIORITY, METRIC)]) };
+  return { type: kind, payload: routePayload(head, [...wayAttributes(destination, gateway, index), u32(RTA_PRIORITY, NODE_ROUTE_METRIC)]) };
 }

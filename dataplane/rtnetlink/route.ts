@@ -27,12 +27,13 @@ export const RTM_NEWROUTE = 24;
 export const RTM_GETROUTE = 26;
 /** Answers with the route that a lookup hits, instead of what follows from it (include/uapi/linux/rtnetlink.h). */
 const RTM_F_FIB_MATCH = 0x2000;
-/** Names the table of that route too; without it an IPv4 answer says "main", and with it IPv6 refuses (net/ipv6/route.c). */
+/** Names the table of that route too. Without it an IPv4 answer says "main"; IPv6 always names the table, and refuses the flag (net/ipv6/route.c). */
 const RTM_F_LOOKUP_TABLE = 0x1000;
 const RTA_DST = 1;
 const RTA_SRC = 2;
 const RTA_OIF = 4;
 const RTA_GATEWAY = 5;
+export const RTA_PRIORITY = 6;
 const RTA_PREFSRC = 7;
 const RTA_METRICS = 8;
 const RTAX_MTU = 2;
@@ -76,7 +77,8 @@ function addRoute(socket: Netlink, index: number, route: Route): void {
  * @throws DumpTooLargeError, NetlinkError
  */
 export function listRoutes(socket: Netlink, family: Family, index?: number, most?: number): KernelRoute[] {
-  return dumpMainTable(socket, { family, type: RTN_UNICAST }, index, most).flatMap((message) => unicastOf(message, family));
+  const found = listMainTable(socket, { family, type: RTN_UNICAST }, index, most);
+  return found.filter(({ type }) => type === RTN_UNICAST).map(kernelRoute);
 }
 
 /**
@@ -85,17 +87,10 @@ export function listRoutes(socket: Netlink, family: Family, index?: number, most
  * @returns `undefined` when the kernel would take another one, of a shorter prefix or of another table: the wanted one may exist even so
  */
 export function lookUpRoute(socket: Netlink, { destination: { address, length } }: Route): KernelRoute | undefined {
-  const { family } = address;
-  if (length !== bitsOf(family)) return undefined;
-  const payload = routePayload({ family, length, table: 0, flags: RTM_F_FIB_MATCH }, [bytes(RTA_DST, bytesOf(address))]);
-  try {
-    const found = socket.request({ type: RTM_GETROUTE, payload }).flatMap((message) => unicastOf(message, family));
-    return found.find(({ destination }) => destination.length === length);
-  } catch (error) {
-    // No route leads there, or one refuses packets.
-    if (error instanceof NetlinkError) return undefined;
-    throw error;
-  }
+  if (length !== bitsOf(address.family)) return undefined;
+  const found = routeTaken(socket, address);
+  if (found?.type !== RTN_UNICAST || found.table !== RT_TABLE_MAIN || found.destination.length !== length) return undefined;
+  return kernelRoute(found);
 }
 
 /**
@@ -103,7 +98,11 @@ export function lookUpRoute(socket: Netlink, { destination: { address, length } 
  * @param sender address of the sender, which rules may go by, and the link to a gateway of that link alone
  * @returns `undefined` where they are not sent
  */
-export function routeTaken(socket: Netlink, to: Address, sender?: { readonly source: Address; readonly index: number }) {
+export function routeTaken(
+  socket: Netlink,
+  to: Address,
+  sender?: { readonly source: Address; readonly index: number },
+): FoundRoute | undefined {
   const { family } = to;
   const sourceLength = sender === undefined ? 0 : bitsOf(family);
   const head = { family, length: bitsOf(family), sourceLength, table: 0, flags: RTM_F_FIB_MATCH | (family === 4 ? RTM_F_LOOKUP_TABLE : 0) };
@@ -112,18 +111,16 @@ export function routeTaken(socket: Netlink, to: Address, sender?: { readonly sou
   const from = sender === undefined ? [] : [bytes(RTA_SRC, bytesOf(sender.source))];
   try {
     const [message] = socket.request({ type: RTM_GETROUTE, payload: routePayload(head, [...way, ...from]) });
-    return message && parseAnyRoute(family, message);
+    return message && parseRoute(family, message);
   } catch (error) {
+    // No route leads there, or one refuses packets.
     if (error instanceof NetlinkError) return undefined;
     throw error;
   }
 }
 
-/** Reads a unicast route of the main table, or nothing. */
-function unicastOf(message: Message, family: Family): KernelRoute[] {
-  const found = parseRouteOf(family, message);
-  if (found?.type !== RTN_UNICAST) return [];
-  return [{ ...found, index: found.index ?? 0, scope: scopeName(found.scope) }];
+function kernelRoute(found: FoundRoute): KernelRoute {
+  return { ...found, index: found.index ?? 0, scope: scopeName(found.scope) };
 }
 
 /** Tells whether the kernel's route goes to the same destination, address and length. */
@@ -147,11 +144,12 @@ export function isSameRoute(found: KernelRoute, route: Route, index: number): bo
  * @param most number of messages that are read at most
  * @throws DumpTooLargeError, NetlinkError
  */
-export function dumpMainTable(socket: Netlink, head: RouteHead, index?: number, most?: number): Message[] {
+export function listMainTable(socket: Netlink, head: RouteHead, index?: number, most?: number): FoundRoute[] {
   const filter = [u32(RTA_TABLE, RT_TABLE_MAIN), ...(index === undefined ? [] : [u32(RTA_OIF, index)])];
   const request = { type: RTM_GETROUTE, payload: routePayload(head, filter) };
   // A namespace that never had an IPv4 route has no main table yet (net/ipv4/fib_frontend.c, inet_dump_fib).
-  return unlessMissing(() => socket.dump(request, most)) ?? [];
+  const messages = unlessMissing(() => socket.dump(request, most)) ?? [];
+  return messages.flatMap((message) => parseRouteOf(head.family, message) ?? []);
 }
 
 function scopeName(number: number): string {
@@ -182,16 +180,19 @@ export function routePayload(head: RouteHead, attributes: readonly Attribute[]):
 
 /** Reads what the kernel answers about one route of the main table; `undefined` for one of another table or family. */
 export function parseRouteOf(family: Family, message: Message) {
-  const route = parseAnyRoute(family, message);
-  return route?.table === RT_TABLE_MAIN ? route : undefined;
+  const found = parseRoute(family, message);
+  return found?.table === RT_TABLE_MAIN ? found : undefined;
 }
 
-function parseAnyRoute(family: Family, message: Message) {
+export type FoundRoute = NonNullable<ReturnType<typeof parseRoute>>;
+
+function parseRoute(family: Family, message: Message) {
   const { view, attributes } = parseStructure(message, RTMSG_BYTES);
   if (familyOf(view.getUint8(0)) !== family) return undefined;
   const [destination, gateway] = [attributes.get(RTA_DST), attributes.get(RTA_GATEWAY)];
   return {
     table: readU32(attributes.get(RTA_TABLE)) ?? view.getUint8(4),
+    priority: readU32(attributes.get(RTA_PRIORITY)) ?? 0,
     destination: {
       address: destination === undefined ? { family, value: 0n } : addressOf(family, destination),
       length: view.getUint8(1),

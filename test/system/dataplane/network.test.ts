@@ -42,7 +42,7 @@ describe.each([4, 6] as const)("The network between nodes, IPv%d", (family) => {
 
   it("changes nothing where all is right, and repairs exactly what differs", async () => {
     await apply(node, networkOf(family));
-    expect(await apply(node, networkOf(family))).toEqual({ changed: [], failed: [] });
+    expect(await apply(node, networkOf(family))).toEqual({ changed: [], failed: [], routes: 4, foreign: [] });
 
     await node.ip(`-${family}`, "route", "del", block, "proto", "84");
     await node.run(["/usr/sbin/bridge", "fdb", "del", peers[0].mac, "dev", device]);
@@ -113,6 +113,49 @@ describe.each([4, 6] as const)("The network between nodes, IPv%d", (family) => {
     expect(await routes(node, family)).toEqual([]);
     const left = await node.ip("-j", `-${family}`, "route", "show");
     expect(left.map(({ dst }) => dst)).toEqual(expect.arrayContaining(foreign.map(([to]) => to)));
+  });
+
+  it("X4: names routes of others that take its packets: of the same prefix and preferred, or of a part of it", async () => {
+    const part = family === 4 ? "10.9.2.16/28" : "fd09:2::10/124";
+    await node.ip("link", "add", "flannel.1", "type", "veth", "peer", "name", "other");
+    await node.ip("link", "set", "flannel.1", "up");
+    await node.ip(`-${family}`, "route", "add", block, "dev", "flannel.1");
+    await node.ip(`-${family}`, "route", "add", "blackhole", part, "proto", "bird");
+    // Ours wins over this one, and these lie outside.
+    await node.ip(`-${family}`, "route", "add", FAMILIES[family].direct, "dev", "flannel.1", "metric", "4096");
+    await node.ip(`-${family}`, "route", "add", family === 4 ? "10.0.0.0/8" : "fd00::/8", "dev", "flannel.1");
+
+    const { failed, foreign } = await apply(node, networkOf(family));
+
+    expect(failed).toEqual([]);
+    expect([...foreign].sort()).toEqual(
+      [
+        `${block} goes to flannel.1 by a route of protocol boot, not to ${device}: remove that route`,
+        `${part}, a part of ${block}, goes to nowhere by a route of protocol bird, not to ${device}: remove that route`,
+      ].sort(),
+    );
+  });
+
+  it("X4: names a rule that leads its packets to another table, and takes no offence at one that does not", async () => {
+    await node.ip(`-${family}`, "route", "add", "default", "dev", "eth0", "table", "100", "proto", "static");
+    await node.ip(`-${family}`, "rule", "add", "to", block, "lookup", "100", "priority", "1000");
+    const { foreign } = await apply(node, networkOf(family));
+    expect(foreign).toEqual([`a rule leads ${block} to table 100 dev eth0 (protocol static), not to ${device}: see "ip -${family} rule"`]);
+  });
+
+  it("X4: takes a pod's own route for none of others, and counts its routes as the kernel has them", async () => {
+    await node.ip("link", "add", "cali1", "type", "veth", "peer", "name", "other");
+    await node.ip("link", "set", "cali1", "up");
+    await node.ip(`-${family}`, "route", "add", family === 4 ? "10.9.2.7/32" : "fd09:2::7/128", "dev", "cali1");
+    const network = networkOf(family);
+    const unreachable = { kind: "direct", destination: prefix(family === 4 ? "10.9.8.0/26" : "fd09:8::/122") } as const;
+    const gateway = address(family === 4 ? "192.0.2.1" : "2001:db8::1");
+    const report = await apply(node, { ...network, routes: [...network.routes, { ...unreachable, gateway }] });
+    expect(report).toMatchObject({
+      routes: 4,
+      foreign: [],
+      failed: [expect.stringMatching(/(10\.9\.8\.0\/26|fd09:8::\/122) via \S+ added: /)],
+    });
   });
 
   it("leaves a device of another program alone, and makes the other routes all the same", async () => {

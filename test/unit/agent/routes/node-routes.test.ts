@@ -18,6 +18,8 @@ class World {
   nodes: readonly ProvenNode[] = NODES;
   facts = SEES_NOTHING;
   failed: readonly string[] = [];
+  inKernel = 1;
+  foreign: readonly string[] = [];
   refused: readonly string[] = [];
   changed: readonly string[] = [];
   startFails = false;
@@ -48,7 +50,7 @@ class World {
       },
       applyNode: async (state) => {
         this.applied.push(state);
-        return { changed: this.changed, failed: this.failed };
+        return { changed: this.changed, failed: this.failed, routes: this.inKernel, foreign: this.foreign };
       },
       onMtu: (mtu) => this.mtus.push(mtu),
       onDrift: (what) => this.drifted.push(what),
@@ -205,6 +207,13 @@ describe("The routes of a node", () => {
     world.failed = [];
     await world.run();
     expect(world.givenBack).toBe(1);
+  });
+
+  it("X4: are counted as the kernel has them, and what takes their packets is named", async () => {
+    world.inKernel = 0;
+    world.foreign = ["10.9.2.0/26 goes to flannel.1 by a route of protocol boot, not to 172.20.1.2: remove that route"];
+    await world.run();
+    expect(world.routes.status).toEqual({ kind: "working", message: "0 of 1 routes", problems: world.foreign });
   });
 
   it("say what could not be had, and are tried again", async () => {
