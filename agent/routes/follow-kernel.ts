@@ -14,7 +14,7 @@ const LEAST_PAUSE_MS = 800;
 const INTERVAL_MS = 60_000;
 const REOPEN_MS = 1_000;
 
-export interface FollowKernelParts {
+interface FollowKernelParts {
   readonly listen: (listener: ChangeListener) => Promise<Disposable>;
   readonly look: () => void;
   readonly controllers: Pick<Tasks, "update" | "trigger">;

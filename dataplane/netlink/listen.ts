@@ -4,7 +4,7 @@
  * The socket is connected to the kernel, and a connected netlink socket refuses what other programs send to it; so Bun's plain recv(2), which
  * does not say who sent, is enough.
  */
-export interface DatagramListener {
+interface DatagramListener {
   onData(data: Uint8Array): void;
   /** Called once when the socket ends although nobody closed it: the kernel had more to say than there was room for (ENOBUFS). */
   onEnd(error: Error | undefined): void;

@@ -180,7 +180,7 @@ describe("masquerading", () => {
     })()`;
     // Both kinds of table are tried once; the second call finds what the first has made.
     const failed = [expect.stringContaining("CONFIG_NFT_FIB_INET")];
-    expect(await probe(node, withoutFib)).toEqual({ value: { refused: 2, report: { changed: [], failed } } });
+    expect(await probe(node, withoutFib)).toEqual({ value: { refused: 2, report: { changed: [], failed, routes: 0, foreign: [] } } });
     expect((await objects(node, "rule")).map((one) => JSON.parse(JSON.stringify(one)).chain)).toEqual(["input", "prerouting"]);
     expect(await comment()).toMatch(/, sources unchecked$/);
   });
