@@ -1,6 +1,7 @@
 /** Starts the take-over of what is attached here and has no record: once before policy is opened, and then whenever links come or go. */
 import { labelHostEnd, listHostEnds, namedSandboxes } from "../../dataplane/linux/host-ends.ts";
-import { watchLinks } from "../../dataplane/netlink/link-news.ts";
+import { listenToKernel } from "../../dataplane/netlink/listen.ts";
+import { NETLINK_ROUTE, RTMGRP_LINK } from "../../dataplane/netlink/socket.ts";
 import { fileKey } from "../../lib/cni/attachment-id.ts";
 import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
 import { HOST_SCOPE, isCalicoIpam } from "../../lib/config/ipam-section.ts";
@@ -25,6 +26,8 @@ const LOOK_EVERY_MS = 60_000;
 const STORES_MS = 30_000;
 /** Joins the news of a burst. */
 const PAUSE_MS = 200;
+/** What does not fit is lost, and seen with the look of the minute. */
+const LINK_NEWS = { protocol: NETLINK_ROUTE, groups: RTMGRP_LINK, endsWhenFull: false };
 /** Directory in which runtimes keep results (libcni). */
 const CACHE_DIR = "/var/lib/cni";
 
@@ -132,8 +135,9 @@ async function watchNews(onNews: () => unknown, log: AgentContext["log"]): Promi
       onNews();
     }, PAUSE_MS);
   };
+  const onEnd = (error: unknown) => log.error(`links are looked at each minute only: ${messageOf(error)}`);
   try {
-    const news = await watchLinks(later);
+    const news = await listenToKernel(LINK_NEWS, () => ({ onData: later, onEnd }));
     return {
       [Symbol.dispose]() {
         clearTimeout(timer);
@@ -141,7 +145,7 @@ async function watchNews(onNews: () => unknown, log: AgentContext["log"]): Promi
       },
     };
   } catch (error) {
-    log.error(`links are looked at each minute only: ${messageOf(error)}`);
+    onEnd(error);
     return undefined;
   }
 }

@@ -2,13 +2,10 @@
  * Hears from the kernel when links, addresses, routes, rules or neighbours of the host change that routes between nodes depend on. Changes
  * of pods' own links are left out: a node that starts many pods has hundreds of them.
  */
-import { closeFile } from "../../lib/system/files.ts";
-import { isInOtherNamespace } from "../../lib/system/netns.ts";
 import { isAttachmentAlias } from "../alias.ts";
 import type { HostSockets } from "../netlink/host-sockets.ts";
-import { listenOn } from "../netlink/listen.ts";
+import { listenToKernel } from "../netlink/listen.ts";
 import { type Message, parseMessages, parseStructure } from "../netlink/message.ts";
-import { openKernelSocket, setReceiveBuffer } from "../netlink/open-socket.ts";
 import { NETLINK_ROUTE, RTMGRP_LINK } from "../netlink/socket.ts";
 import { IFADDRMSG_BYTES, RTM_DELADDR, RTM_NEWADDR } from "../rtnetlink/address.ts";
 import { type Link, listLinks, parseLink, RTM_DELLINK, RTM_NEWLINK, UNFINISHED_GROUP } from "../rtnetlink/link.ts";
@@ -35,7 +32,6 @@ const GROUPS =
   RTMGRP_IPV6_RULE;
 /** Scope of link-local addresses and of what is valid on a link only (RT_SCOPE_LINK). */
 const SCOPE_LINK = 253;
-const ANSWER_LIMIT_SECONDS = 10;
 /** Room for a burst of some hundred links while the event loop is busy. */
 const RECEIVE_BYTES = 1024 * 1024;
 
@@ -46,25 +42,19 @@ export interface ChangeListener {
 }
 
 /** Listens in the process's own network namespace until it is disposed. @throws NetlinkError */
-export async function listenToChanges({ route }: HostSockets, listener: ChangeListener): Promise<Disposable> {
-  if (isInOtherNamespace()) throw new Error("a socket of the host cannot be opened while this thread is in a sandbox");
-  const fd = openKernelSocket(NETLINK_ROUTE, GROUPS, ANSWER_LIMIT_SECONDS);
-  let changes: RelevantChanges;
-  try {
-    setReceiveBuffer(fd, RECEIVE_BYTES);
+export function listenToChanges({ route }: HostSockets, listener: ChangeListener): Promise<Disposable> {
+  const socket = { protocol: NETLINK_ROUTE, groups: GROUPS, receiveBytes: RECEIVE_BYTES, endsWhenFull: true };
+  return listenToKernel(socket, () => {
     // After the socket was opened: no change between the two is lost.
-    changes = new RelevantChanges(listLinks(route));
-  } catch (error) {
-    closeFile(fd);
-    throw error;
-  }
-  return listenOn(fd, {
-    onData(data) {
-      // Every message counts: each may change what is known of a link.
-      const relevant = messagesOf(data).filter((message) => changes.has(message));
-      if (relevant.length > 0) listener.onChange();
-    },
-    onEnd: (error) => listener.onEnd(error),
+    const changes = new RelevantChanges(listLinks(route));
+    return {
+      onData(data) {
+        // Every message counts: each may change what is known of a link.
+        const relevant = messagesOf(data).filter((message) => changes.has(message));
+        if (relevant.length > 0) listener.onChange();
+      },
+      onEnd: (error) => listener.onEnd(error),
+    };
   });
 }
 

@@ -1,20 +1,15 @@
 /** Listens to a group of the kernel's packet log (NFLOG). */
-import { closeFile } from "../../lib/system/files.ts";
-import { isInOtherNamespace } from "../../lib/system/netns.ts";
-import { listenOn } from "../netlink/listen.ts";
+import { type DatagramListener, listenToKernel } from "../netlink/listen.ts";
 import { NetlinkError } from "../netlink/message.ts";
-import { openKernelSocket, SOL_NETLINK, setReceiveBuffer, setSocketOption } from "../netlink/open-socket.ts";
 import { NETLINK_NETFILTER, NetlinkSocket } from "../netlink/socket.ts";
 import { bindRequest, type LoggedPacket, parseLog, settingsRequest } from "./message.ts";
 
-/** include/uapi/linux/netlink.h, include/uapi/asm-generic/errno-base.h */
-const NETLINK_NO_ENOBUFS = 5;
+/** include/uapi/asm-generic/errno-base.h */
 const EPERM = 1;
 const EBUSY = 16;
 
 /** Has room for some thousand packets while the event loop is busy: the kernel counts some 1.5 KiB for each that comes alone. */
 const RECEIVE_BYTES = 4 * 1024 * 1024;
-const ANSWER_LIMIT_SECONDS = 10;
 const SETTINGS = {
   /** Has room for an IPv6 header, one extension, and the ports; more of a stranger's packet is not wanted. */
   copyBytes: 128,
@@ -45,19 +40,13 @@ export interface LogListener {
  * Binds a group in the process's own network namespace, and holds it until it is disposed.
  * @throws GroupTakenError; NetlinkError for every other refusal
  */
-export async function listenToGroup(group: number, listener: LogListener): Promise<Disposable> {
-  if (isInOtherNamespace()) throw new Error("a socket of the host cannot be opened while this thread is in a sandbox");
-  const fd = openKernelSocket(NETLINK_NETFILTER, 0, ANSWER_LIMIT_SECONDS);
-  try {
-    // Losses show as gaps in the numbers of the packets; ENOBUFS would say less, and end Bun's socket.
-    setSocketOption(fd, SOL_NETLINK, NETLINK_NO_ENOBUFS, 1);
-    setReceiveBuffer(fd, RECEIVE_BYTES);
+export function listenToGroup(group: number, listener: LogListener): Promise<Disposable> {
+  // Losses show as gaps in the numbers of the packets; ENOBUFS would say less.
+  const socket = { protocol: NETLINK_NETFILTER, groups: 0, receiveBytes: RECEIVE_BYTES, endsWhenFull: false };
+  return listenToKernel(socket, (fd) => {
     bind(fd, group);
-  } catch (error) {
-    closeFile(fd);
-    throw error;
-  }
-  return receive(fd, listener);
+    return receiver(listener);
+  });
 }
 
 /** @throws GroupTakenError, NetlinkError */
@@ -72,9 +61,9 @@ function bind(fd: number, group: number): void {
   }
 }
 
-function receive(fd: number, listener: LogListener): Promise<Disposable> {
+function receiver(listener: LogListener): DatagramListener {
   const numbers = new SequenceGaps();
-  return listenOn(fd, {
+  return {
     onData(data) {
       const packets = parseLog(data);
       const lost = packets === undefined ? 1 : numbers.lostBefore(packets);
@@ -82,7 +71,7 @@ function receive(fd: number, listener: LogListener): Promise<Disposable> {
       if (packets !== undefined && packets.length > 0) listener.onPackets(packets);
     },
     onEnd: (error) => listener.onEnd(error),
-  });
+  };
 }
 
 const NUMBERS = 2 ** 32;
