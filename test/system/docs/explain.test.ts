@@ -5,7 +5,7 @@ import { Node } from "../../support/node.ts";
 import { commandsOf } from "../../support/page.ts";
 import { PageHost } from "../../support/page-host.ts";
 
-const LIST = `{ "cniVersion": "1.0.0", "name": "pods", "plugins": [{ "type": "tortie", "datastore_type": "local",
+const LIST = `{ "cniVersion": "1.0.0", "name": "pods", "plugins": [{ "type": "tortie", "agent": "require", "datastore_type": "local",
   "ipam": { "type": "tortie-ipam", "pools": [{ "cidr": "10.244.0.0/16" }] } }] }`;
 const POD = "K8S_POD_NAMESPACE=default;K8S_POD_NAME=web";
 const ATTACH = `mkdir -p /etc/cni/net.d; cat >/etc/cni/net.d/10-tortie.conflist <<'END'
