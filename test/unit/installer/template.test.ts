@@ -35,6 +35,17 @@ describe("A template", () => {
     expect(rendered(template, {}, ["etcd-ca"])).toEqual({ ca: `${host.netDir}/calico-tls/etcd-ca`, key: "" });
   });
 
+  it("requires the agent that belongs to the installation, in our entries that do not say otherwise", () => {
+    const list = (...plugins: readonly object[]) => ({ name: "net", plugins: [...plugins, { type: "portmap" }] });
+    const [main] = host.settings({}).names.plugins;
+    const asked = (list: object) => rendered(list, { TORTIE_AGENT: "require" });
+    expect(asked(list({ type: main, mtu: 7 }))).toEqual(list({ type: main, agent: "require", mtu: 7 }));
+    const decided = list({ type: main, agent: "off" }, { type: "bridge" });
+    expect(asked(decided)).toEqual(decided);
+    expect(rendered(list({ type: main }))).toEqual(list({ type: main }));
+    expect(() => host.settings({ TORTIE_AGENT: "auto" })).toThrow(expect.objectContaining({ word: "install-settings" }));
+  });
+
   it("keeps names between double underscores that stand for nothing", () => {
     expect(rendered({ a: "__MINE__" })).toEqual({ a: "__MINE__" });
   });
