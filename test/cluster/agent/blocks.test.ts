@@ -164,8 +164,11 @@ describe("A resident process whose copies are in sync", () => {
     expect(asked.filter((request) => !/ipamhandles|update ipamblocks|pods|get nodes/.test(request))).toEqual([
       "list ippools",
       "list blockaffinities",
+      "list blockaffinities", // affinities without labels
       "get ipamblocks",
       "create blockaffinities",
+      "list blockaffinities", // overlaps
+      "list ipamblocks",
       "create ipamblocks",
       "update blockaffinities",
     ]);

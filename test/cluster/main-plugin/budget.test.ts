@@ -36,7 +36,7 @@ describe.each([LEGACY, V3] as const)("Requests of one operation, %s", (group) =>
     `);
   });
 
-  it("are eighteen for the first ADD of a node, which claims a block: three of them make sure of pools, node and reservations", async () => {
+  it("are 21 for the first ADD of a node, which claims a block: three of them make sure of pools, node and reservations, three of blocks and owners", async () => {
     await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod");
     await node.sandbox();
@@ -55,8 +55,11 @@ describe.each([LEGACY, V3] as const)("Requests of one operation, %s", (group) =>
       `get ${configurationsOf(group)}/default`,
       "get ipamblocks/10-60-0-0-26",
       "list ippools", // F1
+      "list blockaffinities", // affinities without labels
       "get nodes/node1", // R2
       "create blockaffinities",
+      "list blockaffinities", // overlaps
+      "list ipamblocks",
       "create ipamblocks",
       "update blockaffinities/node1-10-60-0-0-26",
       "list ipreservations", // F1

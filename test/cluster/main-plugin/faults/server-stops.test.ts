@@ -8,8 +8,8 @@ import { type Stop, Way } from "./way.ts";
 const cluster = shared(startCluster);
 
 /** The request that announces the pod, in an ADD that claims its node's first block: which request is which is in ../budget.test.ts. */
-const LAST = 18;
-const FIRST_ADD = stopsAt(9, LAST, 12);
+const LAST = 21;
+const FIRST_ADD = stopsAt(9, LAST, 13);
 
 /** A pod on a node of its own, which nothing but the node's name tells from the others. */
 interface Trial extends Stop {
