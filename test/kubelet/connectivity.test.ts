@@ -2,7 +2,7 @@
  * `tortiectl connectivity test` in a cluster that was made from the manifests: its pods are a real kubelet's, of the project's own image, on
  * the one node that there is here. test/cluster/doctor has three nodes, test/system/doctor more faults.
  */
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { join, resolve } from "node:path";
 import type { CheckResult, Report } from "../../doctor/report.ts";
 import { shared } from "../support/fixtures.ts";
@@ -74,7 +74,9 @@ describe("a cluster made from the manifests", () => {
     execFileSync("nft", [
       `table inet closed { chain c { type filter hook input priority 0; udp dport ${NAMES_PORT} iifname "cali*" drop; }; }`,
     ]);
-    execFileSync("sysctl", ["-qw", "net.ipv6.conf.all.forwarding=0"]);
+    // Somebody who keeps changing it: the agent makes it 1 again within a second.
+    const quarrel = "while sysctl -qw net.ipv6.conf.all.forwarding=0; do sleep 0.02; done";
+    const planted = spawn("/bin/sh", ["-c", quarrel], { stdio: "ignore" });
     try {
       const results = await test("--only dns --only same-node --timeout 3");
       expect(checksOf(results, "failed")).toEqual(["same-node IPv6", "dns"]);
@@ -84,6 +86,7 @@ describe("a cluster made from the manifests", () => {
       );
       expect(lookup?.message).toMatch(/pods get no answer from/);
     } finally {
+      planted.kill("SIGKILL");
       execFileSync("sysctl", ["-qw", "net.ipv6.conf.all.forwarding=1"]);
       execFileSync("nft", ["delete", "table", "inet", "closed"]);
     }
