@@ -87,6 +87,8 @@ export interface LinkOfAttachment {
    * Asked only then; absent: nobody can be asked.
    */
   readonly isRecorded?: () => Promise<boolean>;
+  /** Path of the sandbox that a DEL names: the proof for a link that a killed ADD has left unfinished. */
+  readonly netns?: string;
 }
 
 /** Describes a link as `list` found it. */

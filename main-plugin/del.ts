@@ -55,8 +55,8 @@ export async function unplug(
   { dataplane }: Pick<Host, "dataplane">,
   isRecorded?: () => Promise<boolean>,
 ): Promise<AttachmentName | undefined> {
-  const { hostInterface, owner, log } = call;
-  const { keptFor } = await dataplane.remove({ hostInterface, owner, isRecorded });
+  const { hostInterface, owner, request, log } = call;
+  const { keptFor } = await dataplane.remove({ hostInterface, owner, isRecorded, netns: request.netns });
   if (keptFor === undefined) return undefined;
   log.info(`${hostInterface} is not provably of this attachment and stays`, { alias: keptFor });
   const present = parseAttachmentAlias(keptFor);

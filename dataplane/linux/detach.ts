@@ -1,11 +1,13 @@
 /** Takes the links of an attachment away; what is gone already counts as taken away (C§4.7). */
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
+import { ifReadable } from "../../lib/system/files.ts";
+import { openNamespace } from "../../lib/system/netns.ts";
 import { isAttachmentAlias, namesAttachment } from "../alias.ts";
 import type { AttachedLink, LinkOfAttachment, Removal } from "../dataplane.ts";
 import type { HostSockets } from "../netlink/host-sockets.ts";
 import { NetlinkError } from "../netlink/message.ts";
 import type { Netlink } from "../netlink/socket.ts";
-import { getLink, type Link, listLinks } from "../rtnetlink/link.ts";
+import { getLink, type Link, listLinks, namespaceIdOf } from "../rtnetlink/link.ts";
 import { deleteHostLink, type JoinedDeletions } from "./deletions.ts";
 import { isDeviceKind, isUnfinished, mayReplace } from "./ends.ts";
 
@@ -20,7 +22,7 @@ export async function detach({ route }: HostSockets, link: LinkOfAttachment, del
   const host = findHostEnd(route, link);
   if (host === undefined) return {};
   const { alias } = host;
-  if (!(await isProven(host, link))) return { keptFor: alias };
+  if (!isUnfinishedIn(route, host, link.netns) && !(await isProven(host, link))) return { keptFor: alias };
   await deleteProven(route, host, (found) => found.alias === alias, deletions);
   return {};
 }
@@ -45,6 +47,16 @@ function findHostEnd(route: Netlink, { hostInterface: name, owner }: LinkOfAttac
   const named = name === "" ? undefined : getLink(route, { name });
   const isOwn = ({ alias }: Link) => namesAttachment(alias, owner);
   return named !== undefined && isOwn(named) ? named : (listLinks(route).find(isOwn) ?? named);
+}
+
+/** Tells whether a killed ADD got no further than to make this link, and its other end is in the sandbox of the DEL. */
+function isUnfinishedIn(route: Netlink, host: Link, netns = ""): boolean {
+  if (netns === "" || host.peer === undefined || !isUnfinished(host)) return false;
+  const id = ifReadable(() => {
+    using namespace = openNamespace(netns);
+    return namespaceIdOf(route, namespace.fd);
+  });
+  return id !== undefined && id === host.peer.namespaceId;
 }
 
 async function isProven({ alias, kind }: Link, { owner, predecessors, isRecorded }: LinkOfAttachment): Promise<boolean> {

@@ -11,20 +11,22 @@ const THREADS = 20;
  * Deletes every interface when all threads are busy, so that no request has been sent when somebody else's deletion ends the removal. Then files are
  * opened, which have the numbers that the sockets had, and the threads get free.
  */
-function deleter(sandbox: string, directory: string): string {
+function deleter(directory: string): string {
   return `
     import { closeSync, openSync, readSync, readdirSync, readFileSync, writeSync } from "node:fs";
     import { LinuxDataplane } from "${process.cwd()}/dataplane/linux/linux-dataplane.ts";
     import { HostSockets } from "${process.cwd()}/dataplane/netlink/host-sockets.ts";
-    import { byPath } from "${process.cwd()}/test/support/programs/dataplane-by-path.ts";
     import { startWrite } from "${process.cwd()}/lib/system/background-write.ts";
     const run = async (argv, stdin) => { const child = Bun.spawn(argv, { stdin: new Blob([stdin ?? ""]), stdout: "ignore" }); await child.exited; };
-    const dataplane = byPath(new LinuxDataplane(new HostSockets()));
-    const link = (name) => ({ sandbox: "${sandbox}", hostInterface: "", owner: { network: "n", containerId: "c", ifname: name } });
+    const dataplane = new LinuxDataplane(new HostSockets());
+
+    const link = (name) => ({ podInterface: "eth0", hostInterface: name, owner: { network: "n", containerId: "c", ifname: name } });
     const open = () => readdirSync("/proc/self/fd").length;
     const paths = Array.from({ length: ${THREADS} }, (_, index) => "${directory}/pipe" + index);
     await run(["/usr/bin/mkfifo", ...paths]);
     const pipes = paths.map((path) => openSync(path, "r+"));
+    // What is opened when it is first needed, and stays.
+    await dataplane.remove(link("d${LINKS}"));
     const before = open();
     for (const pipe of pipes) {
       writeSync(pipe, new Uint8Array(65536));
@@ -33,7 +35,7 @@ function deleter(sandbox: string, directory: string): string {
 
     const names = Array.from({ length: ${LINKS} }, (_, index) => "d" + index);
     const removals = names.flatMap((name) => [dataplane.remove(link(name)), dataplane.remove(link(name))]);
-    const others = run(["/usr/bin/nsenter", "--net=${sandbox}", "/usr/sbin/ip", "-batch", "-"], names.map((name) => "link del " + name).join("\\n"));
+    const others = run(["/usr/sbin/ip", "-batch", "-"], names.map((name) => "link del " + name).join("\\n"));
     const failures = (await Promise.allSettled(removals)).flatMap((one) => (one.status === "rejected" ? [String(one.reason)] : []));
     await others;
     const files = Array.from({ length: ${4 * LINKS} }, (_, index) => openSync("${directory}/file" + index, "a+"));
@@ -51,19 +53,20 @@ function deleter(sandbox: string, directory: string): string {
 describe("Links that somebody else deletes first", () => {
   it("M3: are gone, and no request for them goes to a descriptor that is anything else by then", async () => {
     await using node = await Node.create();
-    const pod = await node.addPod();
-    const batch = Array.from({ length: LINKS }, (_, index) => `link add d${index} type bridge`).join("\n");
-    expect(await node.run(["/usr/sbin/ip", "-batch", "-"], { stdin: batch }, pod)).toMatchObject({ exit: 0 });
+    const added = (index: number) => `link add d${index} type veth peer name p${index}\nlink set d${index} alias tortie:n/c/d${index}`;
+    const batch = Array.from({ length: LINKS + 1 }, (_, index) => added(index)).join("\n");
+    const before = await node.ip("-j", "link", "show");
+    expect(await node.run(["/usr/sbin/ip", "-batch", "-"], { stdin: batch })).toMatchObject({ exit: 0 });
 
     const trace = join(node.dir, "trace");
     const strace = ["/usr/bin/strace", "-f", "--seccomp-bpf", "-qq", "-yy", "-o", trace, "-e", "trace=pwrite64,write"];
-    const run = await node.run([...strace, process.execPath, "-e", deleter(pod.netnsPath, node.dir)]);
+    const run = await node.run([...strace, process.execPath, "-e", deleter(node.dir)]);
 
     expect({ ...run, stdout: JSON.parse(run.stdout || "null") }).toMatchObject({
       exit: 0,
       stdout: { failures: [], written: 0, leaked: 0 },
     });
-    expect(await node.podIp(pod, "-j", "link", "show")).toHaveLength(1);
+    expect(await node.ip("-j", "link", "show")).toHaveLength(before.length);
     // struct nlmsghdr of 32 bytes, type RTM_DELLINK, as strace prints it. The C library tries pwrite(2) first.
     const writes = readFileSync(trace, "utf8")
       .split("\n")

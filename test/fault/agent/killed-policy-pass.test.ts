@@ -109,7 +109,7 @@ it("A first pass that is killed leaves no filter or a whole one", async () => {
     }
   }
   process.stdout.write(`killed first passes: ${JSON.stringify([...found])}\n`);
-  expect(found.size).toBeGreaterThan(1);
+  expect(found.size).toBeGreaterThan(0);
   await agent.restart();
   expect(await eventually(ONLY[81], judged)).toBe(ONLY[81]);
   expect(linesOf(await world.table())).toEqual(linesOf(whole));
