@@ -26,6 +26,17 @@ export const KUBERNETES_GENERAL: readonly GeneralDifference[] = [
       ["podIP", "podIPs"].map((key) => [`* > objects > pods > * > cni.projectcalico.org/${key}`, { absent: true, recorded: "" }]),
     ),
   },
+  {
+    name: "a new block costs up to three lists more",
+    reason:
+      "docs/project/decisions.md: before a block is made, others that it would overlap with, and affinities without labels, are looked for",
+    suites: ["ipam-kdd"],
+    expect: {
+      "* > requests": {
+        besides: /^LIST \S*\/(ipamblocks|blockaffinities)\?(labelSelector=!projectcalico\.org%2Faffinity-type&)?limit=500 200$/,
+      },
+    },
+  },
   HOST_LOCAL_LINES,
 ];
 

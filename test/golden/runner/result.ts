@@ -31,12 +31,7 @@ export async function resultOf(recording: Recording, { kind, differences: lists,
       servedByAgent: played.servedByAgent,
     };
   }
-  const other = lists[listed.instead.of];
-  const wanted = classify(
-    played.differencesFrom(otherOutcome(listed.instead.of, listed.instead.replace ?? {})),
-    other !== undefined && "expect" in other ? other.expect : {},
-    general,
-  );
+  const wanted = classify(played.differencesFrom(otherOutcome(listed.instead.of, listed.instead.replace ?? {})), {}, general);
   const stale = own.unexpected.length > 0 ? [] : ["listed as different, but equal to its own recording"];
   return {
     problems: [...wanted.unexpected.map((each) => `(${listed.instead.of} is the outcome wanted) ${describeDifference(each)}`), ...stale],
