@@ -20,6 +20,12 @@ export const AGENT_KUBERNETES_GENERAL: readonly GeneralDifference[] = [
     suites: ["main"],
     expect: { [`* > files > ${LOCK}`]: ABSENT },
   },
+  {
+    name: "delegates see the key agent",
+    reason: "the replayer puts the key into the network configuration, which a delegate gets whole",
+    suites: ["main"],
+    expect: { "* > files > * > agent": { is: "require" } },
+  },
 ];
 
 /** The whole DEL is done by the agent, though the call's own kubeconfig leads nowhere. */

@@ -1,5 +1,5 @@
 /** What differs on purpose when the main plugin hands its calls to an agent, beyond what differs without one. */
-import { FIRST_KEEPS_ITS_ADDRESS } from "./differences-main.ts";
+import { FIRST_KEEPS_ITS_ADDRESS, RENAMED_LINK_STAYS } from "./differences-main.ts";
 import { type DeliberateDifference, differs, type Expectations } from "./expected-difference.ts";
 import { ABSENT, PRESENT } from "./outcomes.ts";
 
@@ -44,6 +44,7 @@ export const AGENT_DIFFERENCES: Readonly<Record<string, DeliberateDifference>> =
   }),
   "main/hostlink-renamed": differs("a repeated ADD takes no further address, so a failing one has none to give back", {
     ...FIRST_KEEPS_ITS_ADDRESS,
+    ...RENAMED_LINK_STAYS,
     [`call 1 > ${BLOCK} > unallocated`]: { is: "1..63" },
     [`call 1 > ${BLOCK} > sequenceNumber`]: { is: "T1+1" },
     [`call 2 > ${BLOCK} > unallocated`]: { is: "2..63 1" },
