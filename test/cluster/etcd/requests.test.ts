@@ -24,7 +24,7 @@ describe("Requests to etcd", () => {
     const again = await requestsOf(() => world.call("DEL", other, { containerId: "c1" }));
     const status = await requestsOf(() => world.call("STATUS", undefined, { keys: { cniVersion: "1.1.0" } }));
     expect({ first, add, check, del, again, status }).toEqual({
-      first: { Range: 9, Txn: 7 },
+      first: { Range: 12, Txn: 7 },
       add: { Range: 7, Txn: 3 },
       check: { Range: 4, Txn: 0 },
       del: { Range: 6, Txn: 3 },
