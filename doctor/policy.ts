@@ -26,11 +26,11 @@ export interface PolicyFacts {
   readonly hasIpvs: boolean;
   /** Objects of other kinds, which are not read: "NetworkPolicy.crd.projectcalico.org". */
   readonly unread: readonly { readonly kind: string; readonly atLeast: number }[];
-  /** What the agent says of NetworkPolicy objects that nobody enforces; `undefined`: nothing. */
+  /** The agent's sentence about NetworkPolicy objects that nobody enforces; `undefined`: there are none. */
   readonly unenforced: string | undefined;
 }
 
-/** What is known of what only an agent says, where none says it. */
+/** The facts that come from an agent alone, on a node without one. */
 export const UNSAID: Pick<PolicyFacts, "differences" | "unread" | "unenforced"> = { differences: [], unread: [], unenforced: undefined };
 
 /** What is wrong, and what to do. */

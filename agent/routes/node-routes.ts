@@ -35,7 +35,7 @@ export interface NodeRoutesParts {
   readonly mayTunnel: boolean;
   readonly sources: RouteSources;
   readonly facts: () => NetworkFacts;
-  /** What holds of what the cluster says, by what this host knows besides. */
+  /** Keeps those claims of the cluster that this host's own facts confirm. */
   readonly prove: (claims: ClusterClaims, facts: NetworkFacts) => ClusterView;
   /** This node's ends of the tunnels that the view asks for; `failed` is called for each that cannot be made. */
   readonly tunnels: (

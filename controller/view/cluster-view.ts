@@ -228,7 +228,7 @@ function isReady(object: Fields): boolean {
   return ready !== undefined && text(ready, "status") === "True";
 }
 
-/** What Multus records of every interface of a pod. */
+/** Annotation in which Multus lists the interfaces of a pod. */
 const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";
 /** Label of the pods of Calico's kube-controllers, in its manifests, chart and operator. */
 const APP_LABEL = "k8s-app";

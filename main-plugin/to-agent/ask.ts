@@ -24,7 +24,7 @@ export type Way =
   /** Unplug the attachment, and queue the rest of its DEL for the agent (A§11.5). */
   | { readonly kind: "unplug"; readonly call: PreparedCall; readonly why: string };
 
-/** What became of a call that was sent. */
+/** Result of sending a call to the agent. */
 export type Outcome =
   | Answer
   /** No agent listens: nothing was sent. */

@@ -50,7 +50,7 @@ export function pairOf(pair: Fields): KeyValue {
 export interface Decision {
   readonly isDone: boolean;
   readonly revision: string;
-  /** What the key of the comparison holds instead, where nothing was done. */
+  /** Present content of the compared key, if the comparison failed. */
   readonly there: KeyValue | undefined;
 }
 
