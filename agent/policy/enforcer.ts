@@ -11,7 +11,7 @@ import { messageOf } from "../../lib/errors/errors.ts";
 import type { Pod } from "../../lib/kubernetes/objects.ts";
 import { SECOND_MS } from "../../lib/resident/options.ts";
 import { SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
-import { guardedPrefixes, prefixesOfLinks } from "../../lib/workload/names.ts";
+import { guardedPrefixes } from "../../lib/workload/names.ts";
 import type { CallPolicy, NewEndpoint } from "../../main-plugin/policy.ts";
 import { PolicyEngine } from "../../policy/engine.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
@@ -125,12 +125,7 @@ export class Enforcer implements AsyncDisposable {
     for (const record of manager.list()) if (isCommitted(record)) this.#endpoints.record(record);
     sources.start(this.#realisations.noting(this.#engine), () => this.#passes.changed());
     void this.#openWhenComplete();
-    this.#context.controllers.update(COMPARING, {
-      run: this.#comparing(),
-      intervalMs: COMPARING_MS,
-      isJittered: true,
-      quiet: true,
-    });
+    this.#context.controllers.update(COMPARING, { run: this.#comparing(), intervalMs: COMPARING_MS, isJittered: true, quiet: true });
   }
 
   async #openWhenComplete(): Promise<void> {
@@ -294,9 +289,8 @@ export class Enforcer implements AsyncDisposable {
 }
 
 function kernelOf({ env, host, options }: AgentContext, records: readonly EndpointRecord[]): KernelPolicy {
-  const known = guardedPrefixes(env.FELIX_INTERFACEPREFIX);
   const names = records.flatMap(({ hostInterface }) => hostInterface?.name ?? []);
-  const prefixes = [...known, ...prefixesOfLinks(names, known)];
+  const prefixes = guardedPrefixes(env.FELIX_INTERFACEPREFIX, names);
   return new KernelPolicy({ host, logGroup: options["policy-log-group"], prefixes });
 }
 

@@ -18,7 +18,7 @@ import type { CheckResult } from "../../lib/resident/health.ts";
 import { directoryOf, isThere, makeDirectories, readText } from "../../lib/system/files.ts";
 import { SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
 import { writeWhole } from "../../lib/system/write-whole.ts";
-import { guardedPrefixes, prefixesOfLinks } from "../../lib/workload/names.ts";
+import { guardedPrefixes } from "../../lib/workload/names.ts";
 import { nodeStateOf, storeName } from "../../main-plugin/host.ts";
 import type { Hosts } from "../../main-plugin/hosts.ts";
 import type { NodeCidr } from "../addresses/ranges/node-cidr.ts";
@@ -91,9 +91,8 @@ export async function startNodeRoutes(context: AgentContext, parts: RoutedParts)
 /** Keeps packets of strangers from pods' addresses before there are any, where Felix does not. */
 async function guardNode({ env, host, dataplane }: AgentContext): Promise<void> {
   if (hasFelixChains(host)) return;
-  const known = guardedPrefixes(env.FELIX_INTERFACEPREFIX);
   const names = (await dataplane.list()).flatMap(({ hostInterface, owner }) => (owner === undefined ? [] : [hostInterface]));
-  await dataplane.applyNode({ ...NO_NODE_STATE, guardedPrefixes: [...known, ...prefixesOfLinks(names, known)] });
+  await dataplane.applyNode({ ...NO_NODE_STATE, guardedPrefixes: guardedPrefixes(env.FELIX_INTERFACEPREFIX, names) });
 }
 
 type ByAddressing = Pick<NodeRoutesParts, "prove" | "tunnels" | "giveBackTunnels" | "state">;

@@ -154,11 +154,13 @@ export function hostInterfaceNameIfAny(identity: WorkloadIdentity, prefixes: str
 }
 
 /**
- * Says how the host ends begin that may be made with this list, of either form of link.
+ * Says how the host ends begin that may be made with this list, of either form of link, and those that are there.
+ * @param links names of host ends that are there
  * @throws TortieError `interface-prefix-invalid`
  */
-export function guardedPrefixes(prefixes: string | undefined): readonly string[] {
-  return [...new Set([DEFAULT_PREFIX, ENDPOINT_PREFIX, firstPrefix(prefixes)])];
+export function guardedPrefixes(prefixes: string | undefined, links: readonly string[] = []): readonly string[] {
+  const known = [...new Set([DEFAULT_PREFIX, ENDPOINT_PREFIX, firstPrefix(prefixes)])];
+  return [...known, ...prefixesOfLinks(links, known)];
 }
 
 /** Says how the names of links that are there begin, where `known` does not cover them: a runtime may have had another list. */
